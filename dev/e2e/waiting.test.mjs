@@ -16,7 +16,16 @@ const LATE_MS = 5_000;
 const CALLS = 200;
 
 /** Two callers, so that two calls that kept theirs would keep everybody. */
-const OPTIONS = { ...OPEN, "engine.workers": 2, "engine.rooms": 2, shutdown_grace_sec: 2 };
+const OPTIONS = {
+  ...OPEN,
+  "engine.workers": 2,
+  "engine.rooms": 2,
+  "runtime.js_entrypoint": "waiting.js",
+  shutdown_grace_sec: 2,
+};
+
+/** The same match in each language. */
+const MATCHES = { Lua: "waiting_match", JavaScript: "waiting_match_js" };
 
 /** Times of calls one behind the other, milliseconds, for as long as `goesOn`. */
 async function timed(call, goesOn) {
@@ -46,7 +55,7 @@ describe("who waits", throngOnly, () => {
   });
 
   const rpc = async (id, input) => (await admin.client.rpc(admin.session, id, input)).payload;
-  const create = async (wishes = {}) => (await rpc("waiting_create", wishes)).match_id;
+  const create = async (module, wishes = {}) => (await rpc("waiting_create", { ...wishes, module })).match_id;
   const signal = async (id, data) => (await rpc("waiting_signal", { match_id: id, data })).answer;
   const seen = (id) => signal(id, { seen: true });
 
@@ -79,62 +88,69 @@ describe("who waits", throngOnly, () => {
     assert.ok(worst < LATE_MS / 4, `one call took ${worst} ms`);
   });
 
-  test("every callback signals and makes matches, in its own room and in another", async () => {
-    // Of four others one is in the same room, one in the other, most likely.
-    const others = await Promise.all(Array.from({ length: 4 }, () => create()));
-    for (const wish of [...others.map((id) => ({ signal: id })), { create: true }]) {
-      const is = (text) => (wish.create ? /^[0-9a-f-]{36}\.nakama$/.test(text) : text === "says hello");
-      const check = async (id, callback) => {
-        await until(async () => (await seen(id)) !== "");
-        const text = await seen(id);
-        assert.ok(is(text), `${callback} with ${JSON.stringify(wish)}: ${text}`);
-      };
-      await check(await create({ init: wish }), "init");
-      await check(await create({ loop: wish }), "loop");
-      for (const callback of ["join_attempt", "join", "leave"]) {
-        const id = await create({ [callback]: wish });
-        const { socket, leave } = await openSocket(admin.client, admin.session);
-        await socket.joinMatch(id);
-        if (callback === "leave") await socket.leaveMatch(id);
-        await check(id, callback);
-        leave();
+  for (const [language, module] of Object.entries(MATCHES)) {
+    test(`${language}: every callback signals and makes matches, in its own room and in another`, async () => {
+      // Of four others one is in the same room, one in the other, most likely.
+      const others = await Promise.all([module, module, ...Object.values(MATCHES)].map((of) => create(of)));
+      for (const wish of [...others.map((id) => ({ signal: id })), { create: true }]) {
+        const is = (text) => (wish.create ? /^[0-9a-f-]{36}\.nakama$/.test(text) : text === "says hello");
+        const check = async (id, callback) => {
+          await until(async () => (await seen(id)) !== "");
+          const text = await seen(id);
+          assert.ok(is(text), `${callback} with ${JSON.stringify(wish)}: ${text}`);
+        };
+        await check(await create(module, { init: wish }), "init");
+        await check(await create(module, { loop: wish }), "loop");
+        for (const callback of ["join_attempt", "join", "leave"]) {
+          const id = await create(module, { [callback]: wish });
+          const { socket, leave } = await openSocket(admin.client, admin.session);
+          await socket.joinMatch(id);
+          if (callback === "leave") await socket.leaveMatch(id);
+          await check(id, callback);
+          leave();
+        }
+        assert.ok(is(await signal(await create(module), { act: wish })));
       }
-      assert.ok(is(await signal(await create(), { act: wish })));
-    }
-  });
+    });
 
-  test("a match that waits for itself is told that it is busy", async () => {
-    const [one, two, three] = [await create(), await create(), await create()];
-    const busy = /match busy/;
-    assert.match(await signal(one, { act: { signal: one } }), busy);
-    const circle = (...ids) => ids.reduceRight((data, id) => ({ act: { signal: id, data } }), { say: "x" });
-    assert.match(await signal(one, circle(two, one)), busy);
-    assert.match(await signal(one, circle(two, three, one)), busy);
-    assert.equal(await signal(one, circle(two, three)), "says x");
-  });
+    test(`${language}: a match that waits for itself is told that it is busy`, async () => {
+      const [one, two, three] = [await create(module), await create(module), await create(MATCHES.Lua)];
+      const busy = /match busy/;
+      assert.match(await signal(one, { act: { signal: one } }), busy);
+      const circle = (...ids) => ids.reduceRight((data, id) => ({ act: { signal: id, data } }), { say: "x" });
+      assert.match(await signal(one, circle(two, one)), busy);
+      assert.match(await signal(one, circle(two, three, one)), busy);
+      assert.equal(await signal(one, circle(two, three)), "says x");
+    });
 
-  test("a match asks another server in its loop, and its players hear the answer", async () => {
-    const player = await newSocketPlayer(server);
-    const id = await create();
-    const { match_id: joined } = await player.socket.joinMatch(id);
-    assert.equal(joined, id);
-    const name = unique();
-    await signal(id, { loop: { ask: target.url(`/hold/${name}`) } });
-    await target.holds(1);
-    // Its room goes on meanwhile, and so does its server.
-    const others = await Promise.all(Array.from({ length: 4 }, () => create()));
-    for (const other of others) assert.equal(await signal(other, { say: name }), `says ${name}`);
-    target.releaseAll();
-    assert.equal(textOf(await player.next("match_data")), "released");
-    player.leave();
-  });
+    test(`${language}: a match asks another server in its loop, and its players hear the answer`, async () => {
+      const player = await newSocketPlayer(server);
+      const id = await create(module);
+      const { match_id: joined } = await player.socket.joinMatch(id);
+      assert.equal(joined, id);
+      const name = unique();
+      await signal(id, { loop: { ask: target.url(`/hold/${name}`) } });
+      await target.holds(1);
+      // Its room goes on meanwhile, and so does its server.
+      const others = await Promise.all(Array.from({ length: 4 }, () => create(module)));
+      for (const other of others) assert.equal(await signal(other, { say: name }), `says ${name}`);
+      target.releaseAll();
+      assert.equal(textOf(await player.next("match_data")), "released");
+      player.leave();
+    });
+  }
 
   test("the last callback waits, too", async () => {
-    const other = await create();
-    const id = await create({ terminate: { signal: other, data: { say: "goodbye" } } });
-    assert.equal(await seen(id), "");
+    const other = await create(MATCHES.Lua);
+    const says = (text) => ({ terminate: { signal: other, data: { say: text } } });
+    for (const [language, module] of Object.entries(MATCHES)) {
+      assert.equal(await seen(await create(module, says(`goodbye in ${language}`))), "");
+    }
     await server.stop();
-    assert.ok(server.log.some((line) => line.includes("terminated after: says goodbye")), server.logTail());
+    for (const language of Object.keys(MATCHES)) {
+      const said = `terminated after: says goodbye in ${language}`;
+      assert.ok(server.log.some((line) => line.includes(said)), server.logTail());
+    }
   });
 });
 
@@ -149,17 +165,20 @@ test("who never comes back is cancelled, and its request with it", throngOnly, a
     assert.deepEqual([answer.status, answer.json.code], [504, 4]);
     assert.match(answer.json.message, /waited for 1000 ms \(runtime\.call_wait_max_ms\)/);
     await target.holds(0);
-    const player = await newSocketPlayer(server);
-    const made = await client.rpc(session, "waiting_create", {});
-    const { match_id: id } = made.payload;
-    await player.socket.joinMatch(id);
-    const wish = { match_id: id, data: { loop: { ask: target.url("/hold/match"), timeout_ms: 30_000 } } };
-    await client.rpc(session, "waiting_signal", wish);
-    await target.holds(1);
-    await player.next("disconnect");
-    await target.holds(0);
+    for (const module of Object.values(MATCHES)) {
+      const player = await newSocketPlayer(server);
+      const made = await client.rpc(session, "waiting_create", { module });
+      const { match_id: id } = made.payload;
+      await player.socket.joinMatch(id);
+      const wish = { match_id: id, data: { loop: { ask: target.url("/hold/match"), timeout_ms: 30_000 } } };
+      await client.rpc(session, "waiting_signal", wish);
+      await target.holds(1);
+      await player.next("disconnect");
+      await target.holds(0);
+    }
     const said = "match_loop waited for 1000 ms (runtime.call_wait_max_ms)";
-    await until(() => server.log.some((line) => line.includes(said)));
+    const count = () => server.log.filter((line) => line.includes(said)).length;
+    await until(() => count() === Object.keys(MATCHES).length);
   } finally {
     await server.stop();
     await target.stop();

@@ -47,8 +47,9 @@ end
 
 M.match_join, M.match_leave, M.match_terminate = go_on, go_on, go_on
 
-nk.register_rpc(function()
-  return nk.json_encode({ match_id = nk.match_create("lateness_match", {}) })
+nk.register_rpc(function(_, payload)
+  local module = nk.json_decode(payload).module or "lateness_match"
+  return nk.json_encode({ match_id = nk.match_create(module, {}) })
 end, "lateness_create")
 
 nk.register_rpc(function(_, payload)

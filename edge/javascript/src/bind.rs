@@ -2,19 +2,21 @@
 //! results are shaped as Nakama's JavaScript shapes them. A refusal is thrown as an `Error`, or as a
 //! `TypeError` if an argument is wrong.
 //!
-//! What must wait keeps its thread: QuickJS has one stack for a VM, which cannot be put aside.
+//! One that must wait lets its call be put aside (`pieces`), wherever in the script it stands; for a match also
+//! one that another thread can run as a whole. Only a call for which no stack was made keeps its thread.
 
-use game::guest::{Host, HostError};
+use game::guest::{Allowance, Answer, Ask, HostError};
 use game::host::{Args, HostFunction, Ran, Returns};
 use game::value::Value;
 use rquickjs::function::Rest;
 use rquickjs::{Ctx, Exception, Function, IntoJs as _, Object, Value as JsValue};
-use script::budget::CallMeter;
+use script::budget::{self, CallMeter};
+use script::lend;
 use smallvec::SmallVec;
 
 use crate::convert::{self, ConvertError, Names};
 use crate::names::{self, Binding, Shape};
-use crate::vm;
+use crate::{pieces, vm};
 
 /// The function `nk.<name>`; undefined if Nakama has none.
 pub(crate) fn bind<'js>(ctx: &Ctx<'js>, name: &str) -> rquickjs::Result<JsValue<'js>> {
@@ -65,35 +67,66 @@ fn run<'js>(
     vm::look(ctx.clone())?;
     let meter = CallMeter::default();
     let values = read(ctx, binding, given, &meter)?;
-    let args = Args { function: binding.function.name, values: &values, meter: &meter };
-    let is_long = meter.holds_much();
-    let returns = script::lend::host(|host| call(host, binding.function, &args, is_long));
+    let returns = call(binding.function, values, &meter);
     // It may have taken long, as a password's hash does.
     vm::look(ctx.clone())?;
     match returns {
-        Some(Ok(returns)) => shaped(ctx, binding, &returns),
-        Some(Err(error)) => Err(refused(ctx, binding, &error)),
-        None => Err(Exception::throw_message(ctx, "not possible outside of a call")),
+        Ok(returns) => shaped(ctx, binding, &returns),
+        Err(error) => Err(refused(ctx, binding, &error)),
     }
 }
 
+/// Runs a function to its end.
 fn call(
-    host: &mut dyn Host,
     function: &'static HostFunction,
-    args: &Args<'_>,
-    is_long: bool,
+    values: Values,
+    meter: &CallMeter,
 ) -> Result<Returns, HostError> {
-    if is_long {
-        host.db().rest(true);
+    let may_wait = pieces::may_wait();
+    if may_wait && budget::is_match() && function.lane.can_run_elsewhere() {
+        let allowance =
+            Allowance { time_ms: budget::left_ms().0, memory_bytes: budget::memory_bytes() };
+        let values = values.into_vec();
+        let ask = Ask::Run { function: function.name, values, allowance };
+        return answered(function, meter, pieces::wait(ask));
     }
-    match function.begin(host, args)? {
-        Ran::Returned(returns) => Ok(returns),
-        Ran::Waits(ask) => {
-            let answer = host.ask_and_wait(ask);
-            function.answered(host, args, answer)
+    let args = Args { function: function.name, values: &values, meter };
+    let is_long = meter.holds_much();
+    let ran = lend::host(|host| {
+        if is_long {
+            host.db().rest(true);
         }
+        match function.begin(host, &args)? {
+            Ran::Waits(ask) if !may_wait => {
+                let answer = host.ask_and_wait(ask);
+                function.answered(host, &args, answer).map(Ran::Returned)
+            }
+            ran => Ok(ran),
+        }
+    });
+    drop(values);
+    match ran.unwrap_or_else(|| Err(no_host()))? {
+        Ran::Returned(returns) => Ok(returns),
+        Ran::Waits(ask) => answered(function, meter, pieces::wait(ask)),
     }
 }
+
+fn answered(
+    function: &'static HostFunction,
+    meter: &CallMeter,
+    answer: Answer,
+) -> Result<Returns, HostError> {
+    let args = Args { function: function.name, values: &[], meter };
+    let returns = lend::host(|host| function.answered(host, &args, answer));
+    returns.unwrap_or_else(|| Err(no_host()))
+}
+
+fn no_host() -> HostError {
+    HostError::new("not possible outside of a call")
+}
+
+/// A call's arguments.
+type Values = SmallVec<[Value; 8]>;
 
 /// The arguments in the table's order; what is missing at the end stays missing.
 fn read<'js>(
@@ -101,9 +134,9 @@ fn read<'js>(
     binding: &Binding,
     given: &[JsValue<'js>],
     meter: &CallMeter,
-) -> rquickjs::Result<SmallVec<[Value; 8]>> {
+) -> rquickjs::Result<Values> {
     let declared = binding.function.arguments();
-    let mut values = SmallVec::<[Value; 8]>::new();
+    let mut values = Values::new();
     for (index, value) in given.iter().take(declared.len()).enumerate() {
         let at = binding.order.get(index).copied().unwrap_or(index);
         let is_data = declared.get(at).is_some_and(|argument| names::is_user_data(argument.name));

@@ -18,6 +18,7 @@ mod dispatcher;
 mod failure;
 mod matches;
 mod names;
+mod pieces;
 pub mod reference;
 mod sources;
 mod vm;

@@ -1,5 +1,5 @@
 //! One running match: a VM of its own with the bundle, and the state that its callbacks hand on. The
-//! prelude keeps the state and checks what the callbacks return.
+//! prelude keeps the state and checks what the callbacks return. While a callback waits, the VM is part of it.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use game::guest::{
     Answer, Host, JoinRequest, JoinVerdict, MatchCall, MatchContext, MatchInit, MatchMessage,
     MatchReturned, MatchScript, Presence, PresenceReason, ScriptError, ScriptFailure, Step,
 };
-use game::value::Value;
 use rquickjs::{Array, Ctx, IntoJs as _};
 use script::budget::{ALL_MEMORY, Limits};
 
 use crate::JsLimits;
 use crate::calls::{id, texts};
 use crate::convert::{self, Names, int};
-use crate::failure;
+use crate::failure::{self, Thrown};
+use crate::pieces::{self, Piece, Waiting};
 use crate::sources::Bundle;
 use crate::vm::{self, Fault, Purpose, Vm};
 
@@ -24,10 +24,24 @@ const START_BYTES: usize = 512 * 1024;
 
 /// A match written in JavaScript.
 pub(crate) struct JsMatch {
-    vm: Vm,
     limits: Limits,
     label: String,
+    running: Running,
+    /// What the VM held when it was at hand last.
+    held_bytes: usize,
 }
+
+/// Where the VM is.
+enum Running {
+    Ready(Vm),
+    /// With the callback that waits, under these limits.
+    Waits(Limits, Waiting<MatchReturned>),
+    /// A callback runs.
+    Lent,
+}
+
+/// What a callback does in the VM, with what it is told.
+type Job = Box<dyn for<'js> FnOnce(&Ctx<'js>) -> Result<MatchReturned, Fault>>;
 
 impl JsMatch {
     /// Runs the bundle in a new VM.
@@ -47,49 +61,41 @@ impl JsMatch {
             memory_setting: "match.memory_max_bytes",
             is_match: true,
         };
-        let vm = Vm::new(bundle, host, (&limits, all), Purpose::Match)
-            .map_err(|(thrown, late)| thrown.error(&limits, late))?;
-        let opened = Self { vm, limits, label: String::new() };
-        opened.run(host, |ctx| {
+        let failed = |(thrown, late): (Thrown, bool)| thrown.error(&limits, late);
+        let vm = Vm::new(bundle, host, (&limits, all), Purpose::Match).map_err(failed)?;
+        let opened = vm.run(host, &limits, |ctx| {
             let open = vm::entry(ctx, "matchOpen")?;
             Ok(open.call::<_, ()>((name, context.match_id.as_str()))?)
-        })?;
-        Ok(opened)
+        });
+        opened.map_err(failed)?;
+        let held_bytes = vm.memory_bytes();
+        Ok(Self { limits, label: String::new(), running: Running::Ready(vm), held_bytes })
     }
 
-    /// One call into the prelude under a budget of its own.
-    fn run<R>(
-        &self,
-        host: &mut dyn Host,
-        job: impl for<'js> FnOnce(&Ctx<'js>) -> Result<R, Fault>,
-    ) -> Result<R, ScriptError> {
-        let mut limits = self.limits;
-        let is_less = self.vm.limit_memory();
-        if is_less {
-            limits.memory_setting = ALL_MEMORY;
-        }
-        let result = self.vm.run(host, &limits, job);
-        if is_less {
-            self.vm.own_limit();
-        }
-        result.map_err(|(thrown, late)| {
-            let error = thrown.error(&limits, late);
-            if error.kind == ScriptFailure::OutOfMemory {
-                self.vm.recover();
+    /// Keeps what a piece of a callback has left behind.
+    fn piece(&mut self, limits: Limits, piece: Piece<MatchReturned>) -> Step<MatchReturned> {
+        let (vm, result) = match piece {
+            Piece::Waits(waiting, ask) => {
+                self.running = Running::Waits(limits, waiting);
+                return Step::Waits(ask);
             }
-            error
-        })
-    }
-
-    /// Tells the context's label, if it has changed.
-    fn refresh(&mut self, host: &mut dyn Host, context: &MatchContext) -> Result<(), ScriptError> {
-        if self.label != context.label {
-            self.label.clone_from(&context.label);
-            self.run(host, |ctx| {
-                Ok(vm::entry(ctx, "matchLabel")?.call::<_, ()>((context.label.as_str(),))?)
-            })?;
+            Piece::Ended(vm, result) => (vm, result),
+        };
+        vm.own_limit();
+        let result = result.map_err(|(thrown, late)| thrown.error(&limits, late));
+        match &result {
+            Ok(MatchReturned::Init(init)) => {
+                self.label.clone_from(&init.label);
+                vm.look();
+            }
+            Err(error) if error.kind == ScriptFailure::OutOfMemory => {
+                vm.recover();
+            }
+            _ => {}
         }
-        Ok(())
+        self.held_bytes = vm.memory_bytes();
+        self.running = Running::Ready(vm);
+        Step::Done(result)
     }
 }
 
@@ -139,84 +145,65 @@ fn asker<'js>(ctx: &Ctx<'js>, request: &JoinRequest) -> rquickjs::Result<Array<'
     Ok(user)
 }
 
-impl JsMatch {
-    fn begin(
-        &mut self,
-        host: &mut dyn Host,
-        context: &MatchContext,
-        tick: i64,
-        call: MatchCall<'_>,
-    ) -> Result<MatchReturned, ScriptError> {
-        if !matches!(call, MatchCall::Init { .. }) {
-            self.refresh(host, context)?;
+/// What is to be done for a callback. It owns what it is told: the callback may outlive the piece that it
+/// begins with.
+fn job(tick: i64, call: MatchCall<'_>) -> Job {
+    match call {
+        MatchCall::Init { params } => {
+            let params = params.clone();
+            Box::new(move |ctx| {
+                let params = convert::to_js(ctx, &params, Names::Kept)?;
+                let init: Array<'_> = vm::entry(ctx, "matchInit")?.call((params,))?;
+                let (tick_rate_hz, label) = (init.get(0)?, init.get(1)?);
+                Ok(MatchReturned::Init(MatchInit { tick_rate_hz, label }))
+            })
         }
-        match call {
-            MatchCall::Init { params } => {
-                let init = self.init(host, params)?;
-                self.label.clone_from(&init.label);
-                self.vm.look();
-                Ok(MatchReturned::Init(init))
-            }
-            MatchCall::JoinAttempt(request) => {
-                let verdict = self.attempt(host, tick, request)?;
-                Ok(verdict.map_or(MatchReturned::Ends, MatchReturned::Verdict))
-            }
-            MatchCall::Presences { joined, presences: who } => {
-                let name = if joined { "matchJoin" } else { "matchLeave" };
-                self.goes_on(host, |ctx| {
-                    Ok(vm::entry(ctx, name)?.call((int(ctx, tick), presences(ctx, who)?))?)
-                })
-            }
-            MatchCall::Loop(received) => self.goes_on(host, |ctx| {
-                let arguments = (int(ctx, tick), messages(ctx, received)?);
-                Ok(vm::entry(ctx, "matchLoop")?.call(arguments)?)
-            }),
-            MatchCall::Signal(data) => {
-                let answer: Option<String> = self.run(host, |ctx| {
-                    let arguments = (int(ctx, tick), convert::text(ctx, data)?);
-                    Ok(vm::entry(ctx, "matchSignal")?.call(arguments)?)
-                })?;
+        MatchCall::JoinAttempt(request) => {
+            let request = request.clone();
+            Box::new(move |ctx| attempt(ctx, tick, &request))
+        }
+        MatchCall::Presences { joined, presences: who } => {
+            let name = if joined { "matchJoin" } else { "matchLeave" };
+            let who = who.to_vec();
+            Box::new(move |ctx| {
+                let arguments = (int(ctx, tick), presences(ctx, &who)?);
+                Ok(goes_on(vm::entry(ctx, name)?.call(arguments)?))
+            })
+        }
+        MatchCall::Loop(received) => {
+            let received = received.to_vec();
+            Box::new(move |ctx| {
+                let arguments = (int(ctx, tick), messages(ctx, &received)?);
+                Ok(goes_on(vm::entry(ctx, "matchLoop")?.call(arguments)?))
+            })
+        }
+        MatchCall::Signal(data) => {
+            let data = data.to_vec();
+            Box::new(move |ctx| {
+                let arguments = (int(ctx, tick), convert::text(ctx, &data)?);
+                let answer: Option<String> = vm::entry(ctx, "matchSignal")?.call(arguments)?;
                 let signal = |answer| MatchReturned::Signal(Bytes::from(answer));
                 Ok(answer.map_or(MatchReturned::Ends, signal))
-            }
-            MatchCall::Terminate { grace_s } => self.goes_on(host, |ctx| {
-                Ok(vm::entry(ctx, "matchTerminate")?.call((int(ctx, tick), grace_s))?)
-            }),
+            })
         }
+        MatchCall::Terminate { grace_s } => Box::new(move |ctx| {
+            Ok(goes_on(vm::entry(ctx, "matchTerminate")?.call((int(ctx, tick), grace_s))?))
+        }),
     }
+}
 
-    fn init(&self, host: &mut dyn Host, params: &Value) -> Result<MatchInit, ScriptError> {
-        self.run(host, |ctx| {
-            let params = convert::to_js(ctx, params, Names::Kept)?;
-            let init: Array<'_> = vm::entry(ctx, "matchInit")?.call((params,))?;
-            Ok(MatchInit { tick_rate_hz: init.get(0)?, label: init.get(1)? })
-        })
-    }
+fn attempt(ctx: &Ctx<'_>, tick: i64, request: &JoinRequest) -> Result<MatchReturned, Fault> {
+    let vars = (!request.vars.is_empty()).then(|| texts(ctx, &request.vars)).transpose()?;
+    let metadata = texts(ctx, &request.metadata)?;
+    let arguments = (int(ctx, tick), asker(ctx, request)?, vars.into_js(ctx)?, metadata);
+    let verdict: Option<Array<'_>> = vm::entry(ctx, "matchJoinAttempt")?.call(arguments)?;
+    let Some(verdict) = verdict else { return Ok(MatchReturned::Ends) };
+    let (allow, reason) = (verdict.get(0)?, verdict.get(1)?);
+    Ok(MatchReturned::Verdict(JoinVerdict { allow, reason }))
+}
 
-    fn attempt(
-        &self,
-        host: &mut dyn Host,
-        tick: i64,
-        request: &JoinRequest,
-    ) -> Result<Option<JoinVerdict>, ScriptError> {
-        self.run(host, |ctx| {
-            let vars = (!request.vars.is_empty()).then(|| texts(ctx, &request.vars)).transpose()?;
-            let metadata = texts(ctx, &request.metadata)?;
-            let arguments = (int(ctx, tick), asker(ctx, request)?, vars.into_js(ctx)?, metadata);
-            let verdict: Option<Array<'_>> = vm::entry(ctx, "matchJoinAttempt")?.call(arguments)?;
-            let Some(verdict) = verdict else { return Ok(None) };
-            Ok(Some(JoinVerdict { allow: verdict.get(0)?, reason: verdict.get(1)? }))
-        })
-    }
-
-    fn goes_on(
-        &self,
-        host: &mut dyn Host,
-        job: impl for<'js> FnOnce(&Ctx<'js>) -> Result<bool, Fault>,
-    ) -> Result<MatchReturned, ScriptError> {
-        let goes_on = self.run(host, job)?;
-        Ok(if goes_on { MatchReturned::GoesOn } else { MatchReturned::Ends })
-    }
+fn goes_on(goes_on: bool) -> MatchReturned {
+    if goes_on { MatchReturned::GoesOn } else { MatchReturned::Ends }
 }
 
 impl MatchScript for JsMatch {
@@ -227,19 +214,43 @@ impl MatchScript for JsMatch {
         tick: i64,
         call: MatchCall<'_>,
     ) -> Step<MatchReturned> {
-        Step::Done(self.begin(host, context, tick, call))
+        let Running::Ready(vm) = std::mem::replace(&mut self.running, Running::Lent) else {
+            panic!("a callback of the match waits");
+        };
+        let is_init = matches!(call, MatchCall::Init { .. });
+        let label = (!is_init && self.label != context.label).then(|| context.label.clone());
+        if let Some(label) = &label {
+            self.label.clone_from(label);
+        }
+        let mut limits = self.limits;
+        if vm.limit_memory() {
+            limits.memory_setting = ALL_MEMORY;
+        }
+        let callback = job(tick, call);
+        let piece = pieces::begin(vm, host, &limits, move |ctx| {
+            if let Some(label) = label {
+                vm::entry(ctx, "matchLabel")?.call::<_, ()>((label,))?;
+            }
+            callback(ctx)
+        });
+        self.piece(limits, piece)
     }
 
     fn resume(
         &mut self,
-        _host: &mut dyn Host,
+        host: &mut dyn Host,
         _context: &MatchContext,
-        _answer: Answer,
+        answer: Answer,
     ) -> Step<MatchReturned> {
-        unreachable!("no callback waits: those in JavaScript never do")
+        let Running::Waits(limits, waiting) = std::mem::replace(&mut self.running, Running::Lent)
+        else {
+            panic!("no callback of the match waits");
+        };
+        let piece = pieces::resume(waiting, host, answer);
+        self.piece(limits, piece)
     }
 
     fn memory_bytes(&self) -> usize {
-        self.vm.memory_bytes()
+        self.held_bytes
     }
 }

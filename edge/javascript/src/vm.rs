@@ -14,7 +14,7 @@ use game::host::Meter as _;
 use rquickjs::context::{EvalOptions, intrinsic};
 use rquickjs::promise::PromiseState;
 use rquickjs::{Context, Ctx, Exception, Function, IntoJs as _, Object, Runtime, Value as JsValue};
-use script::budget::{self, CallMeter, HeldMemory, Limits, VmMemory};
+use script::budget::{self, Allowed, CallMeter, HeldMemory, Limits, VmMemory};
 use script::lend;
 
 use crate::convert::{self, Names};
@@ -22,9 +22,9 @@ use crate::failure::{self, PRELUDE, Thrown};
 use crate::sources::Bundle;
 use crate::{bind, dispatcher};
 
-/// Bytes of a thread's stack that a script may use. Threads have 2 MiB, and what runs below a script
-/// needs some as well.
-const STACK_BYTES_MAX: usize = 512 * 1024;
+/// Bytes of a stack that a script may use. What the host does for it needs the rest of a fiber's, and as much
+/// of a thread's, which is larger.
+const STACK_BYTES_MAX: usize = fiber::STACK_BYTES / 2;
 
 /// Calls between two looks at how much memory a VM holds: a look collects garbage and visits every object.
 const CALLS_PER_LOOK: u32 = 256;
@@ -105,7 +105,8 @@ impl Vm {
         Ok(vm)
     }
 
-    /// Runs `job` under a budget. What it leaves to be done by promises is done before it returns.
+    /// Runs `job` under a budget, on the thread's own stack: it cannot wait. What it leaves to be done by
+    /// promises is done before it returns.
     ///
     /// # Errors
     /// What was thrown, and whether its time was used up.
@@ -115,22 +116,43 @@ impl Vm {
         limits: &Limits,
         job: impl for<'js> FnOnce(&Ctx<'js>) -> Result<R, Fault>,
     ) -> Result<R, (Thrown, bool)> {
+        let running = budget::begin(self.allowed(limits));
+        let result = lend::lend(host, || self.enter(job));
+        let is_out_of_time = running.end().is_some();
+        self.settle(result, is_out_of_time)
+    }
+
+    /// What a call may use that begins now.
+    pub(crate) fn allowed(&self, limits: &Limits) -> Allowed {
         let mut allowed = limits.allowed();
         allowed.memory_bytes = allowed.memory_bytes.saturating_sub(self.held.bytes());
-        let running = budget::begin(allowed);
-        let result = lend::lend(host, || {
-            self.context.with(|ctx| {
-                let result = job(&ctx);
-                let result = result.map_err(|fault| match fault {
-                    Fault::Js(error) => failure::caught(&ctx, &error),
-                    Fault::Thrown(thrown) => thrown,
-                });
-                // An interrupt ends one job, and there may be thousands.
-                while budget::may_go_on(u32::MAX) && ctx.execute_pending_job() {}
-                result
-            })
-        });
-        let is_out_of_time = running.end().is_some();
+        allowed
+    }
+
+    /// Runs `job` and what it leaves to be done by promises, on the stack where this is called: the engine
+    /// takes its top for that of its own.
+    pub(crate) fn enter<R>(
+        &self,
+        job: impl for<'js> FnOnce(&Ctx<'js>) -> Result<R, Fault>,
+    ) -> Result<R, Thrown> {
+        self.context.with(|ctx| {
+            let result = job(&ctx);
+            let result = result.map_err(|fault| match fault {
+                Fault::Js(error) => failure::caught(&ctx, &error),
+                Fault::Thrown(thrown) => thrown,
+            });
+            // An interrupt ends one job, and there may be thousands.
+            while budget::may_go_on(u32::MAX) && ctx.execute_pending_job() {}
+            result
+        })
+    }
+
+    /// Clears up after a call, whose error comes with whether its time was used up.
+    pub(crate) fn settle<R>(
+        &self,
+        result: Result<R, Thrown>,
+        is_out_of_time: bool,
+    ) -> Result<R, (Thrown, bool)> {
         self.collect();
         let calls_left = self.calls_to_look.get().saturating_sub(1);
         self.calls_to_look.set(calls_left);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use game::guest::{Ask, Host, LogLevel};
-use game::host::{Args, HostFunction, HostLane, Ran, RunResult};
+use game::host::{Args, HostFunction, Ran, RunResult};
 use game::value::Value;
 use mlua::chunk::ChunkMode;
 use mlua::state::{GcIncParams, GcMode};
@@ -466,14 +466,9 @@ pub(crate) fn results(lua: &Lua, result: RunResult) -> mlua::Result<MultiValue> 
 }
 
 /// Whether another thread runs a function as a whole: for a match, which keeps its room, and for a call
-/// that keeps a core, all that a worker can do for it.
+/// that keeps a core.
 fn runs_elsewhere(function: &HostFunction, purpose: Purpose) -> bool {
-    match function.lane {
-        HostLane::Read | HostLane::Write | HostLane::Slow | HostLane::Hash => {
-            purpose != Purpose::Calls
-        }
-        HostLane::Here | HostLane::Shared | HostLane::Room | HostLane::Network => false,
-    }
+    purpose != Purpose::Calls && function.lane.can_run_elsewhere()
 }
 
 /// Says that a table was written as a list without its named members: at most once a second, all

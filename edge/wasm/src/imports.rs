@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use game::guest::{Allowance, Answer, Ask, Host, HostError};
-use game::host::{Args, FunctionKind, HostFunction, HostLane, Ran, Returns};
+use game::host::{Args, FunctionKind, HostFunction, Ran, Returns};
 use game::value::Value;
 use script::budget::{self, CallMeter};
 use script::lend;
@@ -207,7 +207,7 @@ fn run(
     meter: &CallMeter,
     (may_wait, is_match): (bool, bool),
 ) -> Begun {
-    if may_wait && is_match && runs_elsewhere(function) {
+    if may_wait && is_match && function.lane.can_run_elsewhere() {
         let allowance =
             Allowance { time_ms: budget::left_ms().0, memory_bytes: budget::memory_bytes() };
         return Begun::Waits(function, Ask::Run { function: function.name, values, allowance });
@@ -228,13 +228,4 @@ fn run(
         }
     });
     begun.unwrap_or_else(|| Err(no_host())).unwrap_or_else(|error| Begun::Ended(Err(error)))
-}
-
-/// Whether another thread runs a function as a whole: for a match, which keeps its room, all that a worker
-/// can do for it.
-fn runs_elsewhere(function: &HostFunction) -> bool {
-    match function.lane {
-        HostLane::Read | HostLane::Write | HostLane::Slow | HostLane::Hash => true,
-        HostLane::Here | HostLane::Shared | HostLane::Room | HostLane::Network => false,
-    }
 }

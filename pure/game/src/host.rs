@@ -93,6 +93,18 @@ pub enum HostLane {
     Network,
 }
 
+impl HostLane {
+    /// Whether another thread can run such a function as a whole ([`Ask::Run`]), for a thread that is not
+    /// to be kept by it: a match's room, or a core.
+    #[must_use]
+    pub fn can_run_elsewhere(self) -> bool {
+        match self {
+            Self::Read | Self::Write | Self::Slow | Self::Hash => true,
+            Self::Here | Self::Shared | Self::Room | Self::Network => false,
+        }
+    }
+}
+
 /// One function that scripts may call.
 #[derive(Clone, Copy)]
 pub struct HostFunction {

@@ -10,6 +10,7 @@ mod host;
 mod hostile;
 mod matches;
 mod memory;
+mod waiting;
 
 use std::sync::Arc;
 

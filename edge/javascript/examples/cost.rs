@@ -1,0 +1,122 @@
+//! What calls and matches in JavaScript cost: a call, a tick, one that waits, and what the process holds of a match at
+//! rest and of one that waits.
+//!
+//! `cargo run --release -p javascript --example cost`. What is waited for is there at once.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a tool for developers")]
+
+#[path = "../../script/tests/it/host.rs"]
+#[allow(dead_code, reason = "made for the tests of Lua")]
+mod host;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use game::guest::{
+    Answer, CallContext, CallId, GuestCall, MatchCall, MatchContext, MatchReturned, MatchScript,
+    Reply, Scripts as _, Step,
+};
+use game::value::Value;
+use host::TestHost;
+use javascript::{Bundle, JsLimits, JsScripts};
+
+const CALLS: u32 = 20_000;
+const MATCHES: u32 = 1_000;
+const TICKS: i64 = 100;
+
+const BUNDLE: &str = r"
+function echo(ctx, logger, nk, payload) { return JSON.stringify(JSON.parse(payload)); }
+function begin() { return { state: {}, tickRate: 10, label: '' }; }
+function same(ctx, logger, nk, dispatcher, tick, state) { return { state: state }; }
+function loop(ctx, logger, nk, dispatcher, tick, state) {
+    if (tick >= 1000) nk.storageRead([{ collection: 'c', key: 'k' }]);
+    return { state: state };
+}
+function InitModule(ctx, logger, nk, initializer) {
+    initializer.registerRpc('echo', echo);
+    initializer.registerMatch('one', {
+        matchInit: begin, matchJoinAttempt: same, matchJoin: same, matchLeave: same,
+        matchLoop: loop, matchTerminate: same, matchSignal: same,
+    });
+}";
+
+/// Bytes of memory that the process has in use.
+fn used_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1_024
+}
+
+fn each_bytes(before: u64) -> u64 {
+    used_bytes().saturating_sub(before) / u64::from(MATCHES)
+}
+
+fn answer() -> Answer {
+    let returns = [Value::List(Vec::new())].into_iter().collect();
+    Ok(Reply::Returns { returns, steps: 1 })
+}
+
+fn main() {
+    let limits = JsLimits {
+        call_budget_ms: 1_000,
+        memory_max_bytes: 256 << 20,
+        callback_budget_ms: 1_000,
+        match_memory_max_bytes: 64 << 20,
+        load_budget_ms: 10_000,
+        memory: Arc::default(),
+    };
+    let mut host = TestHost::default();
+    let bundle = Arc::new(Bundle::from_text("index.js", BUNDLE));
+    let mut scripts = JsScripts::load(bundle, limits, &mut host).expect("a bundle that loads");
+
+    let context = CallContext { execution_mode: "rpc", ..CallContext::default() };
+    let start = Instant::now();
+    for id in 0..CALLS {
+        let call = GuestCall::Rpc { id: "echo", payload: br#"{"text":"hello","list":[1,2.5]}"# };
+        let step = scripts.call(&mut host, CallId(u64::from(id)), &context, call);
+        assert!(matches!(step, Step::Done(Ok(_))), "{step:?}");
+    }
+    println!("a call: {:?}", start.elapsed() / CALLS);
+
+    let context = MatchContext { match_id: "id".into(), label: String::new(), tick_rate_hz: 10 };
+    let mut open = || {
+        let mut made = scripts.match_new(&mut host, &context, "one").expect("a match");
+        let init = MatchCall::Init { params: &Value::Nil };
+        let step = made.call(&mut host, &context, 0, init);
+        assert!(matches!(step, Step::Done(Ok(MatchReturned::Init(_)))), "{step:?}");
+        made
+    };
+    let (start, before) = (Instant::now(), used_bytes());
+    let mut matches: Vec<Box<dyn MatchScript>> = (0..MATCHES).map(|_| open()).collect();
+    println!("starting a match: {:?}", start.elapsed() / MATCHES);
+
+    let start = Instant::now();
+    for tick in 0..TICKS {
+        for running in &mut matches {
+            let step = running.call(&mut host, &context, tick, MatchCall::Loop(&[]));
+            assert!(matches!(step, Step::Done(Ok(_))), "{step:?}");
+        }
+    }
+    let ticks = MATCHES * u32::try_from(TICKS).expect("a count");
+    println!("a tick without messages: {:?}", start.elapsed() / ticks);
+    println!("a match at rest: {} bytes in use", each_bytes(before));
+
+    let start = Instant::now();
+    for tick in 1_000..1_000 + TICKS {
+        for running in &mut matches {
+            let step = running.call(&mut host, &context, tick, MatchCall::Loop(&[]));
+            assert!(matches!(step, Step::Waits(_)), "{step:?}");
+            let step = running.resume(&mut host, &context, answer());
+            assert!(matches!(step, Step::Done(Ok(_))), "{step:?}");
+        }
+    }
+    println!("a tick that waits once: {:?}", start.elapsed() / ticks);
+
+    let before = used_bytes();
+    for running in &mut matches {
+        let step = running.call(&mut host, &context, 1_000, MatchCall::Loop(&[]));
+        assert!(matches!(step, Step::Waits(_)), "{step:?}");
+    }
+    println!("a match that waits: {} bytes more", each_bytes(before));
+}

@@ -1,0 +1,235 @@
+//! Callbacks of matches that wait: each is put aside with its stack, in the middle of whatever it does, and
+//! others run meanwhile on the same thread.
+
+use std::sync::Arc;
+
+use game::guest::{
+    Answer, Ask, HostError, MatchCall, MatchContext, MatchReturned, MatchScript, Reply,
+    ScriptError, ScriptFailure, Scripts as _, Step,
+};
+use game::host::Returns;
+use game::value::Value;
+use javascript::{JsLimits, JsScripts};
+use script::budget::VmMemory;
+
+use crate::host::TestHost;
+use crate::{load_with, roomy, tight};
+
+/// A match that does in its callback for a signal what the signal names.
+const MATCH: &str = r"
+var calls = 0;
+function other(nk, text) { return nk.matchSignal('other', text); }
+function deep(nk, left) { return left > 0 ? deep(nk, left - 1) : other(nk, 'bottom'); }
+var acts = {
+    plain: function (nk) { return other(nk, 'a') + other(nk, 'b'); },
+    caught: function (nk) { try { return other(nk, 'a'); } catch (e) { return 'caught ' + e.message; } },
+    sort: function (nk) { return [3, 1, 2].sort(function (a, b) { return (a - b) * other(nk, 'x'); }).join(); },
+    getter: function (nk) { return JSON.stringify({ get text() { return other(nk, 'g'); } }); },
+    argument: function (nk) { return other(nk, JSON.stringify([{ toJSON: function () { return other(nk, 'in'); } }])); },
+    inArgument: function (nk) {
+        return nk.matchCreate('one', { toJSON: function () { return { text: other(nk, 'in') }; } });
+    },
+    proxy: function (nk) { return new Proxy({}, { get: function (o, name) { return other(nk, name); } }).field; },
+    replace: function (nk) { return 'a-b'.replace(/[a-z]/g, function (it) { return other(nk, it); }); },
+    iterate: function (nk) {
+        var each = function* () { yield other(nk, '1'); yield other(nk, '2'); };
+        return Array.from(each()).join();
+    },
+    promise: function (nk) { var text = ''; Promise.resolve().then(function () { other(nk, 'late'); }); return 'now'; },
+    deep: function (nk) { return deep(nk, 500); },
+    bottomless: function (nk) {
+        var at = 0;
+        function down() { at += 1; other(nk, 'down'); down(); }
+        function fall() { at += 1; fall(); }
+        other(nk, 'before');
+        try { fall(); } catch (e) { return e.name + ' ' + (at > 100) + other(nk, 'after'); }
+    },
+    read: function (nk) { return JSON.stringify(nk.storageRead([{ collection: 'c', key: 'k' }])); },
+    hash: function (nk) { return nk.bcryptHash('secret'); },
+    fetch: function (nk) { return nk.httpRequest('http://other/', 'get').body; },
+    count: function (nk) { return String(nk.streamCount({ mode: 9 })); },
+    again: function (nk) { for (;;) { try { nk.storageRead([]); } catch (e) {} } },
+    stubborn: function (nk, logger) {
+        for (;;) { try { other(nk, 'x'); } catch (e) { logger.info('still here'); } finally { for (;;) {} } }
+    },
+    none: function (nk) { return 'none'; },
+};
+function begin() { return { state: { count: 0 }, tickRate: 10, label: '' }; }
+function same(ctx, logger, nk, dispatcher, tick, state) { return { state: state }; }
+function signalled(ctx, logger, nk, dispatcher, tick, state, data) {
+    state.count += 1;
+    var text = acts[data](nk, logger);
+    return { state: state, data: text + ' ' + state.count };
+}
+function InitModule(ctx, logger, nk, initializer) {
+    initializer.registerMatch('one', {
+        matchInit: begin, matchJoinAttempt: same, matchJoin: same, matchLeave: same,
+        matchLoop: same, matchTerminate: same, matchSignal: signalled,
+    });
+}";
+
+fn context() -> MatchContext {
+    MatchContext { match_id: "id.node1".into(), label: String::new(), tick_rate_hz: 10 }
+}
+
+fn scripts(host: &mut TestHost, limits: JsLimits) -> JsScripts {
+    load_with(MATCH, limits, host).unwrap()
+}
+
+fn open(host: &mut TestHost, scripts: &mut JsScripts) -> Box<dyn MatchScript> {
+    let mut made = scripts.match_new(host, &context(), "one").unwrap();
+    let init = made.call(host, &context(), 0, MatchCall::Init { params: &Value::Nil });
+    assert!(matches!(init, Step::Done(Ok(MatchReturned::Init(_)))), "{init:?}");
+    made
+}
+
+fn signal(running: &mut dyn MatchScript, host: &mut TestHost, act: &str) -> Step<MatchReturned> {
+    running.call(host, &context(), 1, MatchCall::Signal(act.as_bytes()))
+}
+
+fn text(text: &str) -> Answer {
+    Ok(Reply::Text(text.to_owned().into()))
+}
+
+fn ended(step: Step<MatchReturned>) -> Result<String, ScriptError> {
+    match step {
+        Step::Done(Ok(MatchReturned::Signal(text))) => {
+            Ok(String::from_utf8_lossy(&text).into_owned())
+        }
+        Step::Done(Err(error)) => Err(error),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What the match says to an act, where everybody that it asks echoes; and how often it waited.
+fn play(act: &str) -> (String, u32) {
+    let mut host = TestHost::default();
+    let mut scripts = scripts(&mut host, roomy());
+    let mut running = open(&mut host, &mut scripts);
+    let mut step = signal(&mut *running, &mut host, act);
+    let mut waits = 0;
+    loop {
+        let answer = match step {
+            Step::Waits(Ask::MatchSignal { data, .. }) => Ok(Reply::Text(data)),
+            Step::Waits(Ask::MatchCreate { params, .. }) => text(&format!("{params:?}")),
+            step => return (ended(step).unwrap(), waits),
+        };
+        waits += 1;
+        step = running.resume(&mut host, &context(), answer);
+    }
+}
+
+#[test]
+fn a_callback_waits_wherever_it_is() {
+    for (act, expected, waits) in [
+        ("plain", "ab 1", 2),
+        // "x" is no number, so that the order is the list's.
+        ("sort", "3,1,2 1", 2),
+        ("getter", r#"{"text":"g"} 1"#, 1),
+        ("argument", r#"["in"] 1"#, 2),
+        ("inArgument", r#"Map([(b"text", Bytes(b"in"))]) 1"#, 2),
+        ("proxy", "field 1", 1),
+        ("replace", "a-b 1", 2),
+        ("iterate", "1,2 1", 2),
+        ("promise", "now 1", 1),
+        ("deep", "bottom 1", 1),
+        ("bottomless", "RangeError trueafter 1", 2),
+        ("none", "none 1", 0),
+    ] {
+        assert_eq!(play(act), (expected.to_owned(), waits), "{act}");
+    }
+}
+
+/// For a match all that a worker or another room can do is done elsewhere.
+#[test]
+fn a_callback_waits_for_what_would_keep_its_room() {
+    let mut host = TestHost::default();
+    let mut scripts = scripts(&mut host, roomy());
+    let mut running = open(&mut host, &mut scripts);
+    for (act, asked, given, expected) in [
+        ("read", "storage_read", Value::List(Vec::new()), "[]"),
+        ("hash", "bcrypt_hash", Value::text("hashed"), "hashed"),
+    ] {
+        let step = signal(&mut *running, &mut host, act);
+        let Step::Waits(Ask::Run { function, values, allowance }) = step else {
+            panic!("{step:?}")
+        };
+        assert_eq!((function, values.len()), (asked, 1));
+        assert!(allowance.time_ms > 0 && allowance.memory_bytes > 1 << 20, "{allowance:?}");
+        let returns: Returns = [given].into_iter().collect();
+        let answer = Ok(Reply::Returns { returns, steps: 1 });
+        let said = ended(running.resume(&mut host, &context(), answer)).unwrap();
+        assert!(said.starts_with(expected), "{said}");
+    }
+    for act in ["fetch", "count"] {
+        let step = signal(&mut *running, &mut host, act);
+        assert!(matches!(step, Step::Waits(Ask::Fetch(_) | Ask::Stream { .. })), "{step:?}");
+        let refused = running.resume(&mut host, &context(), Err(HostError::new("not now")));
+        let error = ended(refused).unwrap_err();
+        assert!(error.message.ends_with("not now"), "{}", error.message);
+        assert!(error.location.contains("index.js:"), "{}", error.location);
+    }
+    let step = signal(&mut *running, &mut host, "caught");
+    assert!(matches!(step, Step::Waits(_)));
+    let refused = running.resume(&mut host, &context(), Err(HostError::new("match busy")));
+    assert_eq!(ended(refused), Ok("caught failed to signal match: match busy 5".to_owned()));
+}
+
+#[test]
+fn matches_wait_side_by_side_and_go_on_in_any_order() {
+    let mut host = TestHost::default();
+    let mut scripts = scripts(&mut host, roomy());
+    let mut all: Vec<_> = (0..20).map(|_| open(&mut host, &mut scripts)).collect();
+    for running in &mut all {
+        assert!(matches!(signal(&mut **running, &mut host, "plain"), Step::Waits(_)));
+    }
+    for index in (0..20).rev() {
+        let step = all[index].resume(&mut host, &context(), text(&format!("{index}.")));
+        assert!(matches!(step, Step::Waits(_)));
+    }
+    for index in (0..20).step_by(2).chain((1..20).step_by(2)) {
+        let step = all[index].resume(&mut host, &context(), text("end"));
+        assert_eq!(ended(step), Ok(format!("{index}.end 1")));
+        assert_eq!(ended(signal(&mut *all[index], &mut host, "none")), Ok("none 2".to_owned()));
+    }
+}
+
+/// All pieces of a callback have one budget, and what passes between them is not of it.
+#[test]
+fn a_callback_that_waits_again_and_again_is_stopped() {
+    let mut host = TestHost::default();
+    let mut scripts = scripts(&mut host, tight());
+    let (mut again, mut other) = (open(&mut host, &mut scripts), open(&mut host, &mut scripts));
+    assert!(matches!(signal(&mut *other, &mut host, "plain"), Step::Waits(_)));
+    let mut step = signal(&mut *again, &mut host, "again");
+    for _ in 0..1_000_000 {
+        let Step::Waits(Ask::Run { .. }) = step else { break };
+        step = again.resume(&mut host, &context(), Err(HostError::new("not now")));
+    }
+    let error = ended(step).unwrap_err();
+    assert_eq!(error.kind, ScriptFailure::OutOfTime);
+    assert!(error.message.ends_with("50 ms (match.callback_budget_ms)"), "{}", error.message);
+    let step = other.resume(&mut host, &context(), text("in "));
+    assert!(matches!(step, Step::Waits(_)));
+    assert_eq!(ended(other.resume(&mut host, &context(), text("time"))), Ok("in time 1".into()));
+}
+
+/// Its stack and its VM are given back, whatever the script does about it.
+#[test]
+fn a_match_that_ends_while_it_waits_leaves_nothing() {
+    let mut host = TestHost::default();
+    let memory = Arc::new(VmMemory::default());
+    let limits = JsLimits { memory: Arc::clone(&memory), ..tight() };
+    let mut scripts = scripts(&mut host, limits);
+    let before = memory.bytes();
+    for act in ["plain", "caught", "deep", "sort", "again", "stubborn"] {
+        for _ in 0..10 {
+            let mut running = open(&mut host, &mut scripts);
+            assert!(matches!(signal(&mut *running, &mut host, act), Step::Waits(_)), "{act}");
+            assert!(memory.match_bytes() > 0);
+            drop(running);
+            assert_eq!((memory.bytes(), memory.match_bytes()), (before, 0), "{act}");
+        }
+    }
+    assert_eq!(host.logs, Vec::<String>::new(), "nothing of it was heard");
+}
