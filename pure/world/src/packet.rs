@@ -128,6 +128,13 @@ pub enum Update {
     Gone,
 }
 
+impl Update {
+    /// Whether it builds on a baseline.
+    pub(crate) fn is_delta(&self) -> bool {
+        matches!(self, Self::Delta { .. })
+    }
+}
+
 /// What a packet says of a crowd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {

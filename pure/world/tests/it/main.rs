@@ -13,4 +13,5 @@ mod interest;
 mod overload;
 mod script;
 mod seeds;
+mod view;
 mod zone;

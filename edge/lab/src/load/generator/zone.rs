@@ -20,9 +20,6 @@ use super::player::Player;
 use super::turn::Turn;
 use crate::load::record::kind::{Cause, Kind};
 
-/// Ships in sight are counted in one of so many ticks.
-const LOOK_TICKS: u32 = 20;
-
 /// What a message was.
 pub(super) enum Told {
     /// The player has a ship.
@@ -105,15 +102,11 @@ impl Zone {
         record.snapshot_bytes += bytes.len() as u64;
         record.updates += u64::from(applied.updates);
         record.gone += u64::from(applied.gone);
+        record.in_sight += pilot.view.in_sight() as u64;
         record.summaries += pilot.view.summaries().len() as u64;
         record.tick_rate_hz = self.tick_rate_hz;
         record.speed(speed);
         let tick = pilot.view.tick().unwrap_or(0);
-        // Counting takes longer than all the rest of a snapshot.
-        if tick.wrapping_add(pilot.ship.slot).is_multiple_of(LOOK_TICKS) {
-            record.in_sight += pilot.view.known().count() as u64;
-            record.looks += 1;
-        }
         let rates = (speed, self.tick_rate_hz);
         let (late_ns, newer) = self.trace.schedule.came(turn.at.now_ns, tick, rates);
         record.ticks += u64::from(newer);

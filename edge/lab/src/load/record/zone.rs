@@ -22,9 +22,8 @@ pub(crate) struct ZoneRecord {
     pub(crate) summaries: u64,
     /// Snapshots that were older than what had come.
     pub(crate) old: u64,
-    /// Ships in sight, added up over so many of the snapshots.
+    /// Ships in sight, added up over the snapshots.
     pub(crate) in_sight: u64,
-    pub(crate) looks: u64,
     /// Updates that said the same as the ship's own pilot was told.
     pub(crate) same: u64,
     /// Updates that did not.
@@ -73,7 +72,6 @@ impl ZoneRecord {
             (&mut self.summaries, other.summaries),
             (&mut self.old, other.old),
             (&mut self.in_sight, other.in_sight),
-            (&mut self.looks, other.looks),
             (&mut self.same, other.same),
             (&mut self.different, other.different),
             (&mut self.unknown, other.unknown),

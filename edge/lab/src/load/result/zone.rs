@@ -200,7 +200,7 @@ impl ZoneSummary {
             updates_per_s: per_s(record.updates),
             snapshots: record.snapshots,
             snapshot_bytes: float(record.snapshot_bytes) / float(record.snapshots.max(1)),
-            in_sight: float(record.in_sight) / float(record.looks.max(1)),
+            in_sight: float(record.in_sight) / float(record.snapshots.max(1)),
             summaries: record.summaries,
             old: record.old,
             same: record.same,
@@ -244,6 +244,7 @@ impl ZoneSummary {
 
     /// The headline, with what it counts in the same sentence.
     pub(crate) fn claim(&self) -> String {
+        let compared = self.same + self.different;
         let per_cpu_s = match self.updates_per_cpu_s {
             Some(it) => format!("{} per CPU-second of the server", group_rounded(it)),
             None => "the server's CPU was not measured".to_owned(),
@@ -251,11 +252,12 @@ impl ZoneSummary {
         format!(
             "application messages: {} per second, {per_cpu_s} (each the update of one ship, its place \
              within 1 cm, velocity, direction within 1° and health, for one pilot, which has decoded it, \
-             applied it, and not had it before; {} of them were compared with what the ship's own pilot \
-             was told, and {} differed; acknowledgements, controls, summaries and what is told again do \
+             applied it, and not had it before; {} of them, {:.2} %, were compared with what the ship's own \
+             pilot was told, and {} differed; acknowledgements, controls, summaries and what is told again do \
              not count; the server's CPU is that of its processes, in user mode and in the kernel)",
             group_rounded(self.updates_per_s),
-            group(self.same + self.different),
+            group(compared),
+            float(compared) * 100.0 / float(self.updates.max(1)),
             match self.different {
                 0 => "none".to_owned(),
                 count => group(count),
@@ -292,7 +294,7 @@ mod tests {
             "application messages: 20,000 per second, 123,457 per CPU-second of the server (each ";
         assert!(text.starts_with(start), "{text}");
         assert!(
-            text.contains("99 of them were compared") && text.contains("none differed"),
+            text.contains("99 of them, 0.01 %, were compared") && text.contains("none differed"),
             "{text}"
         );
     }
