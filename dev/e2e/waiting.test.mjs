@@ -24,8 +24,12 @@ const OPTIONS = {
   shutdown_grace_sec: 2,
 };
 
-/** The same match in each language. */
-const MATCHES = { Lua: "waiting_match", JavaScript: "waiting_match_js" };
+/** The same match in each language; the language's functions end in `ending`. */
+const LANGUAGES = {
+  Lua: { module: "waiting_match", ending: "" },
+  JavaScript: { module: "waiting_match_js", ending: "_js" },
+};
+const MATCHES = Object.values(LANGUAGES).map(({ module }) => module);
 
 /** Times of calls one behind the other, milliseconds, for as long as `goesOn`. */
 async function timed(call, goesOn) {
@@ -55,43 +59,50 @@ describe("who waits", throngOnly, () => {
   });
 
   const rpc = async (id, input) => (await admin.client.rpc(admin.session, id, input)).payload;
-  const create = async (module, wishes = {}) => (await rpc("waiting_create", { ...wishes, module })).match_id;
-  const signal = async (id, data) => (await rpc("waiting_signal", { match_id: id, data })).answer;
-  const seen = (id) => signal(id, { seen: true });
+  /** Makes and signals matches by functions in the one language or the other. */
+  const calls = (ending) => {
+    const create = async (module, wishes = {}) =>
+      (await rpc(`waiting_create${ending}`, { ...wishes, module })).match_id;
+    const signal = async (id, data) => (await rpc(`waiting_signal${ending}`, { match_id: id, data })).answer;
+    return { create, signal, seen: (id) => signal(id, { seen: true }) };
+  };
 
-  test("two calls that wait for five seconds make no other call slower", async () => {
-    const slow = await newPlayer(server);
-    const other = await newPlayer(server);
-    const echo = async (number) => {
-      const { payload } = await other.client.rpc(other.session, "e2e_echo", { number });
-      assert.deepEqual(payload, { number });
-    };
-    const quiet = p99(await timed(echo, (count) => count < CALLS));
-    let waiting = 2;
-    const began = performance.now();
-    const calls = [1, 2].map(async (number) => {
-      const asked = { url: target.url(`/late/${LATE_MS}/${number}`), timeout_ms: 3 * LATE_MS };
-      const options = { headers: bearer(slow.session), body: JSON.stringify(asked) };
-      const answer = await http(server, "POST", "/v2/rpc/e2e_http?unwrap", options);
-      waiting -= 1;
-      assert.deepEqual([answer.status, answer.json.code, answer.json.content], [200, 200, "late"]);
-      return performance.now() - began;
+  for (const [language, { module, ending }] of Object.entries(LANGUAGES)) {
+    const { create, signal, seen } = calls(ending);
+
+    test(`${language}: two calls that wait for five seconds make no other call slower`, async () => {
+      const slow = await newPlayer(server);
+      const other = await newPlayer(server);
+      const echo = async (number) => {
+        const { payload } = await other.client.rpc(other.session, `e2e_echo${ending}`, { number });
+        assert.deepEqual(payload, { number });
+      };
+      const quiet = p99(await timed(echo, (count) => count < CALLS));
+      let waiting = 2;
+      const before = target.requests.length;
+      const began = performance.now();
+      const calls = [1, 2].map(async (number) => {
+        const asked = { url: target.url(`/late/${LATE_MS}/${number}`), timeout_ms: 3 * LATE_MS };
+        const options = { headers: bearer(slow.session), body: JSON.stringify(asked) };
+        const answer = await http(server, "POST", `/v2/rpc/e2e_http${ending}?unwrap`, options);
+        waiting -= 1;
+        assert.deepEqual([answer.status, answer.json.code, answer.json.content], [200, 200, "late"]);
+        return performance.now() - began;
+      });
+      await until(() => target.requests.length === before + 2);
+      const times = await timed(echo, () => waiting === 2);
+      const took = await Promise.all(calls);
+      assert.ok(Math.min(...took) >= LATE_MS, `they waited ${took} ms`);
+      assert.ok(times.length >= CALLS, `only ${times.length} calls in ${LATE_MS} ms`);
+      const [busy, worst] = [p99(times), Math.max(...times)];
+      console.log(`${language}: p99 of others: ${quiet.toFixed(1)} ms, then ${busy.toFixed(1)} ms of ${times.length} calls`);
+      assert.ok(busy < 3 * quiet + 50, `p99 was ${quiet} ms, and is ${busy} ms`);
+      assert.ok(worst < LATE_MS / 4, `one call took ${worst} ms`);
     });
-    await until(() => target.requests.length === 2);
-    const times = await timed(echo, () => waiting === 2);
-    const took = await Promise.all(calls);
-    assert.ok(Math.min(...took) >= LATE_MS, `they waited ${took} ms`);
-    assert.ok(times.length >= CALLS, `only ${times.length} calls in ${LATE_MS} ms`);
-    const [busy, worst] = [p99(times), Math.max(...times)];
-    console.log(`p99 of others: ${quiet.toFixed(1)} ms, then ${busy.toFixed(1)} ms of ${times.length} calls`);
-    assert.ok(busy < 3 * quiet + 50, `p99 was ${quiet} ms, and is ${busy} ms`);
-    assert.ok(worst < LATE_MS / 4, `one call took ${worst} ms`);
-  });
 
-  for (const [language, module] of Object.entries(MATCHES)) {
     test(`${language}: every callback signals and makes matches, in its own room and in another`, async () => {
       // Of four others one is in the same room, one in the other, most likely.
-      const others = await Promise.all([module, module, ...Object.values(MATCHES)].map((of) => create(of)));
+      const others = await Promise.all([module, module, ...MATCHES].map((of) => create(of)));
       for (const wish of [...others.map((id) => ({ signal: id })), { create: true }]) {
         const is = (text) => (wish.create ? /^[0-9a-f-]{36}\.nakama$/.test(text) : text === "says hello");
         const check = async (id, callback) => {
@@ -114,7 +125,7 @@ describe("who waits", throngOnly, () => {
     });
 
     test(`${language}: a match that waits for itself is told that it is busy`, async () => {
-      const [one, two, three] = [await create(module), await create(module), await create(MATCHES.Lua)];
+      const [one, two, three] = [await create(module), await create(module), await create(LANGUAGES.Lua.module)];
       const busy = /match busy/;
       assert.match(await signal(one, { act: { signal: one } }), busy);
       const circle = (...ids) => ids.reduceRight((data, id) => ({ act: { signal: id, data } }), { say: "x" });
@@ -141,13 +152,14 @@ describe("who waits", throngOnly, () => {
   }
 
   test("the last callback waits, too", async () => {
-    const other = await create(MATCHES.Lua);
+    const { create, seen } = calls("");
+    const other = await create(LANGUAGES.Lua.module);
     const says = (text) => ({ terminate: { signal: other, data: { say: text } } });
-    for (const [language, module] of Object.entries(MATCHES)) {
+    for (const [language, { module }] of Object.entries(LANGUAGES)) {
       assert.equal(await seen(await create(module, says(`goodbye in ${language}`))), "");
     }
     await server.stop();
-    for (const language of Object.keys(MATCHES)) {
+    for (const language of Object.keys(LANGUAGES)) {
       const said = `terminated after: says goodbye in ${language}`;
       assert.ok(server.log.some((line) => line.includes(said)), server.logTail());
     }
@@ -161,11 +173,12 @@ test("who never comes back is cancelled, and its request with it", throngOnly, a
     const { client, session } = await newPlayer(server);
     const never = { url: target.url("/hold/call"), timeout_ms: 30_000 };
     const body = JSON.stringify(never);
-    const answer = await http(server, "POST", "/v2/rpc/e2e_http?unwrap", { headers: bearer(session), body });
-    assert.deepEqual([answer.status, answer.json.code], [504, 4]);
-    assert.match(answer.json.message, /waited for 1000 ms \(runtime\.call_wait_max_ms\)/);
-    await target.holds(0);
-    for (const module of Object.values(MATCHES)) {
+    for (const { module, ending } of Object.values(LANGUAGES)) {
+      const options = { headers: bearer(session), body };
+      const answer = await http(server, "POST", `/v2/rpc/e2e_http${ending}?unwrap`, options);
+      assert.deepEqual([answer.status, answer.json.code], [504, 4]);
+      assert.match(answer.json.message, /waited for 1000 ms \(runtime\.call_wait_max_ms\)/);
+      await target.holds(0);
       const player = await newSocketPlayer(server);
       const made = await client.rpc(session, "waiting_create", { module });
       const { match_id: id } = made.payload;
@@ -178,7 +191,7 @@ test("who never comes back is cancelled, and its request with it", throngOnly, a
     }
     const said = "match_loop waited for 1000 ms (runtime.call_wait_max_ms)";
     const count = () => server.log.filter((line) => line.includes(said)).length;
-    await until(() => count() === Object.keys(MATCHES).length);
+    await until(() => count() === MATCHES.length);
   } finally {
     await server.stop();
     await target.stop();

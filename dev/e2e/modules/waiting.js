@@ -1,5 +1,5 @@
-// The matches of waiting_match.lua and lateness_match.lua in JavaScript, for servers that are told so
-// (runtime.js_entrypoint): waiting.test.mjs and attack/lateness.test.mjs play both.
+// In JavaScript the matches of waiting_match.lua and lateness_match.lua, and the functions that waiting.test.mjs calls,
+// for servers that are told so (runtime.js_entrypoint): waiting.test.mjs and attack/lateness.test.mjs play both.
 
 var TICK_RATE_HZ = 20;
 
@@ -92,7 +92,31 @@ function latenessSignal(ctx, logger, nk, dispatcher, tick, state, mode) {
   return { state: state, data: written };
 }
 
+function rpcEcho(ctx, logger, nk, payload) {
+  return payload;
+}
+
+function rpcHttp(ctx, logger, nk, payload) {
+  var asked = JSON.parse(payload);
+  var answer = nk.httpRequest(asked.url, 'get', {}, null, asked.timeout_ms);
+  return JSON.stringify({ code: answer.code, content: answer.body });
+}
+
+function rpcCreate(ctx, logger, nk, payload) {
+  var wishes = JSON.parse(payload);
+  return JSON.stringify({ match_id: nk.matchCreate(wishes.module, wishes) });
+}
+
+function rpcSignal(ctx, logger, nk, payload) {
+  var wish = JSON.parse(payload);
+  return JSON.stringify({ answer: nk.matchSignal(wish.match_id, JSON.stringify(wish.data)) });
+}
+
 function InitModule(ctx, logger, nk, initializer) {
+  initializer.registerRpc('e2e_echo_js', rpcEcho);
+  initializer.registerRpc('e2e_http_js', rpcHttp);
+  initializer.registerRpc('waiting_create_js', rpcCreate);
+  initializer.registerRpc('waiting_signal_js', rpcSignal);
   initializer.registerMatch('waiting_match_js', {
     matchInit: waitingInit,
     matchJoinAttempt: waitingJoinAttempt,

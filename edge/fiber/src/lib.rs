@@ -22,6 +22,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
+use std::thread::{self, ThreadId};
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
@@ -49,7 +50,12 @@ pub struct Stack(DefaultStack);
 pub struct Fiber<R: 'static> {
     coroutine: ManuallyDrop<Coroutine<(), (), R>>,
     way: Option<NonNull<Way>>,
+    thread: ThreadId,
 }
+
+// SAFETY: what is on its stack, which need not be `Send`, is reached through `resume` alone, and that refuses any
+// thread but the one on which it was put there; to drop a fiber touches nothing of it (`ManuallyDrop`).
+unsafe impl<R> Send for Fiber<R> {}
 
 /// How far a job has come.
 pub enum Run<R: 'static> {
@@ -79,23 +85,31 @@ impl Stack {
             RUNNING.set(Some(NonNull::from(way)));
             job()
         });
-        Fiber { coroutine: ManuallyDrop::new(coroutine), way: None }.resume()
+        let thread = thread::current().id();
+        Fiber { coroutine: ManuallyDrop::new(coroutine), way: None, thread }.resume()
     }
 }
 
 impl<R> Fiber<R> {
+    /// Whether it is of this thread, and so can be gone on with here.
+    #[must_use]
+    pub fn is_at_home(&self) -> bool {
+        self.thread == thread::current().id()
+    }
+
     /// Goes on until the job returns or suspends again.
     ///
     /// # Panics
-    /// When the job does.
+    /// When the job does, and on any thread but the one where it began.
     pub fn resume(self) -> Run<R> {
-        let Self { mut coroutine, way } = self;
+        assert!(self.is_at_home(), "a fiber of another thread");
+        let Self { mut coroutine, way, thread } = self;
         let outer = Outer(RUNNING.replace(way));
         let result = coroutine.resume(());
         let way = RUNNING.get();
         drop(outer);
         match result {
-            CoroutineResult::Yield(()) => Run::Suspended(Self { coroutine, way }),
+            CoroutineResult::Yield(()) => Run::Suspended(Self { coroutine, way, thread }),
             CoroutineResult::Return(returned) => {
                 let stack = ManuallyDrop::into_inner(coroutine).into_stack();
                 IDLE.with_borrow_mut(|idle| {
@@ -223,6 +237,20 @@ mod tests {
         assert_eq!((text.as_deref(), Rc::strong_count(&held)), (Some(&"told"), 1));
         assert!(!is_running());
         assert_eq!(ended(run(|| 7)), 7);
+    }
+
+    #[test]
+    fn on_another_thread_a_fiber_can_only_be_dropped() {
+        let Run::Suspended(fiber) = run(suspend) else { panic!("it is not suspended") };
+        let told = std::thread::spawn(move || {
+            assert!(!fiber.is_at_home());
+            drop(fiber);
+            let Run::Suspended(fiber) = run(suspend) else { panic!("it is not suspended") };
+            fiber
+        });
+        let fiber = told.join().expect("it is dropped");
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| fiber.resume()));
+        assert!(caught.is_err() && !is_running());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! `TypeError` if an argument is wrong.
 //!
 //! One that must wait lets its call be put aside (`pieces`), wherever in the script it stands; for a match also
-//! one that another thread can run as a whole. Only a call for which no stack was made keeps its thread.
+//! one that another thread can run as a whole. While a VM starts it cannot.
 
 use game::guest::{Allowance, Answer, Ask, HostError};
 use game::host::{Args, HostFunction, Ran, Returns};
@@ -98,7 +98,7 @@ fn call(
         }
         match function.begin(host, &args)? {
             Ran::Waits(ask) if !may_wait => {
-                let answer = host.ask_and_wait(ask);
+                let answer = host.ask(ask);
                 function.answered(host, &args, answer).map(Ran::Returned)
             }
             ran => Ok(ran),

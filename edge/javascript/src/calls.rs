@@ -1,9 +1,10 @@
-//! One thread's instance of the bundle: loads it, and runs RPCs and hooks. Matches are made here and live
-//! in `matches`.
+//! One thread's instances of the bundle: loads it, and runs RPCs, hooks and events. Each call has a VM for itself
+//! while it runs or waits; those that have nothing to do are kept for calls to come. Matches are made here and
+//! live in `matches`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use game::api::Style;
 use game::guest::{
     Answer, CallContext, CallId, Finding, GuestCall, Host, MatchContext, MatchScript, Registered,
@@ -20,11 +21,18 @@ use crate::JsLimits;
 use crate::convert::{self, ConvertError, Names};
 use crate::failure::{self, Thrown};
 use crate::matches::JsMatch;
+use crate::pieces::{self, Piece, Waiting};
 use crate::sources::{Bundle, LoadError};
 use crate::vm::{self, Fault, Purpose, Vm};
 
 const WRONG_RPC_RESULT: &str = "Runtime function returned invalid data - only allowed one return \
                                 value of type string.";
+
+/// VMs that are kept for calls to come: to make one takes some milliseconds.
+const IDLE_MAX: usize = 16;
+
+/// What a new VM needs, about.
+const START_BYTES: usize = 512 * 1024;
 
 /// The JavaScript guest code of one thread.
 pub struct JsScripts {
@@ -33,9 +41,10 @@ pub struct JsScripts {
     registered: Registered,
     /// Names of matches.
     matches: Vec<String>,
-    /// `None` if there is no bundle, and after a script left the VM without memory: the next call makes
-    /// a new one.
-    calls: Option<Vm>,
+    /// VMs in which nothing runs. If there is none, a call makes one.
+    idle: Vec<Vm>,
+    /// Calls that wait, each with a VM of its own, under these limits.
+    waiting: BTreeMap<CallId, (Limits, Waiting<Returned>)>,
 }
 
 impl std::fmt::Debug for JsScripts {
@@ -44,17 +53,19 @@ impl std::fmt::Debug for JsScripts {
     }
 }
 
-/// What is called, with its arguments.
-struct Call<'a> {
+/// What is called, with its arguments, and how to read what it returns. It owns them: the call may outlive the
+/// piece that it begins with.
+struct Call {
     kind: &'static str,
-    id: &'a str,
-    arguments: [Argument<'a>; 2],
+    id: String,
+    arguments: [Argument; 2],
+    read: for<'js> fn(&Ctx<'js>, JsValue<'js>) -> Result<Returned, Fault>,
 }
 
-enum Argument<'a> {
+enum Argument {
     Missing,
-    Text(&'a [u8]),
-    Value(&'a Value),
+    Text(Vec<u8>),
+    Value(Value),
 }
 
 impl JsScripts {
@@ -67,19 +78,19 @@ impl JsScripts {
         limits: JsLimits,
         host: &mut dyn Host,
     ) -> Result<Self, LoadError> {
-        let Some(file) = bundle.file() else {
-            let registered = Registered::default();
-            return Ok(Self { bundle, limits, registered, matches: Vec::new(), calls: None });
-        };
-        let load = load_limits(&limits);
-        let made = Vm::new(&bundle, host, (&load, &limits.memory), Purpose::Calls);
-        let calls = made.map_err(|(thrown, late)| {
-            let (location, message) = thrown.at_start(&load, late);
-            let location = if location.is_empty() { file.to_owned() } else { location };
-            LoadError::Run { location, message }
-        })?;
-        let (registered, matches) = registered(&bundle);
-        Ok(Self { bundle, limits, registered, matches, calls: Some(calls) })
+        let mut idle = Vec::new();
+        let (mut registered, mut matches) = (Registered::default(), Vec::new());
+        if let Some(file) = bundle.file() {
+            let load = load_limits(&limits);
+            let made = Vm::new(&bundle, host, (&load, &limits.memory), Purpose::Calls);
+            idle.push(made.map_err(|(thrown, late)| {
+                let (location, message) = thrown.at_start(&load, late);
+                let location = if location.is_empty() { file.to_owned() } else { location };
+                LoadError::Run { location, message }
+            })?);
+            (registered, matches) = self::registered(&bundle);
+        }
+        Ok(Self { bundle, limits, registered, matches, idle, waiting: BTreeMap::new() })
     }
 
     fn call_limits(&self) -> Limits {
@@ -92,47 +103,86 @@ impl JsScripts {
         }
     }
 
-    /// Calls a registered function, and reads what it returned. The VM is made anew if need be, and
-    /// cleared up after a call that ran into a limit.
-    fn run<R>(
-        &mut self,
-        host: &mut dyn Host,
-        context: &CallContext,
-        call: &Call<'_>,
-        read: impl for<'js> FnOnce(&Ctx<'js>, JsValue<'js>) -> Result<R, Fault>,
-    ) -> Result<R, ScriptError> {
-        let limits = self.call_limits();
-        let vm = match self.calls.take() {
+    /// A VM for a call, with the limits that it has: calls that wait share the memory of their thread.
+    fn vm(&mut self, host: &mut dyn Host) -> Result<(Vm, Limits), ScriptError> {
+        let mut limits = self.call_limits();
+        let waiting_bytes = self.waiting.values().map(|(_, waiting)| waiting.bytes()).sum();
+        let left_bytes = limits.memory_bytes.saturating_sub(waiting_bytes);
+        let vm = match self.idle.pop() {
             Some(vm) => vm,
+            None if left_bytes < START_BYTES => {
+                return Err(failure::refused(format!(
+                    "the scripts' memory is used up by {} calls that wait: {waiting_bytes} of {} bytes \
+                     (runtime.memory_max_bytes)",
+                    self.waiting.len(),
+                    limits.memory_bytes,
+                )));
+            }
             None => {
                 let load = load_limits(&self.limits);
                 Vm::new(&self.bundle, host, (&load, &self.limits.memory), Purpose::Calls)
                     .map_err(|(thrown, late)| thrown.error(&load, late))?
             }
         };
-        let result = vm.run(host, &limits, |ctx| {
-            let function = vm::entry(ctx, "call")?;
-            let (user, more) = (user(ctx, context)?, more(ctx, context)?);
-            let [first, second] = &call.arguments;
-            let (first, second) = (first.to_js(ctx)?, second.to_js(ctx)?);
-            let mode = context.execution_mode;
-            let returned: JsValue<'_> =
-                function.call((call.kind, call.id, mode, user, more, first, second))?;
-            read(ctx, vm::settled(ctx, returned)?)
-        });
-        let error = match result {
-            Ok(returned) => {
-                self.calls = Some(vm);
-                return Ok(returned);
-            }
-            Err((thrown, is_out_of_time)) => thrown.error(&limits, is_out_of_time),
-        };
-        if error.kind == ScriptFailure::Raised || vm.recover() {
-            self.calls = Some(vm);
-        } else {
-            self.limits.memory.note_rebuilt();
+        let idle_bytes = |idle: &[Vm]| idle.iter().map(Vm::memory_bytes).sum::<usize>();
+        if idle_bytes(&self.idle) > left_bytes / 2 {
+            self.idle.clear();
         }
-        Err(error)
+        limits.memory_bytes = vm.limit_to(left_bytes.saturating_sub(idle_bytes(&self.idle)));
+        Ok((vm, limits))
+    }
+
+    /// Calls a registered function. A VM is made if need be.
+    fn run(
+        &mut self,
+        host: &mut dyn Host,
+        (id, context): (CallId, &CallContext),
+        call: Call,
+    ) -> Step<Returned> {
+        let (vm, limits) = match self.vm(host) {
+            Ok(ready) => ready,
+            Err(error) => return Step::Done(Err(error)),
+        };
+        let context = context.clone();
+        let piece = pieces::begin(vm, host, &limits, move |ctx| call.run(ctx, &context));
+        self.piece((id, limits), piece)
+    }
+
+    /// Keeps what a piece of a call has left behind. A VM is cleared up after a call that ran into a limit.
+    fn piece(&mut self, (id, limits): (CallId, Limits), piece: Piece<Returned>) -> Step<Returned> {
+        let (vm, result) = match piece {
+            Piece::Waits(waiting, ask) => {
+                let other = self.waiting.insert(id, (limits, waiting));
+                assert!(other.is_none(), "{id:?} waits twice");
+                return Step::Waits(ask);
+            }
+            Piece::Ended(vm, result) => (vm, result),
+        };
+        vm.own_limit();
+        let result = result.map_err(|(thrown, late)| thrown.error(&limits, late));
+        let is_whole = match &result {
+            Err(error) if error.kind != ScriptFailure::Raised => vm.recover(),
+            _ => true,
+        };
+        if !is_whole {
+            self.limits.memory.note_rebuilt();
+        } else if self.idle.len() < IDLE_MAX {
+            self.idle.push(vm);
+        }
+        Step::Done(result)
+    }
+}
+
+impl Call {
+    fn run(&self, ctx: &Ctx<'_>, context: &CallContext) -> Result<Returned, Fault> {
+        let function = vm::entry(ctx, "call")?;
+        let (user, more) = (user(ctx, context)?, more(ctx, context)?);
+        let [first, second] = &self.arguments;
+        let (first, second) = (first.to_js(ctx)?, second.to_js(ctx)?);
+        let mode = context.execution_mode;
+        let returned: JsValue<'_> =
+            function.call((self.kind, &*self.id, mode, user, more, first, second))?;
+        (self.read)(ctx, vm::settled(ctx, returned)?)
     }
 }
 
@@ -201,7 +251,7 @@ fn replaced(kind: &str, id: &str, before: &str, now: &str) -> Finding {
     Finding { is_certain: false, text }
 }
 
-impl Argument<'_> {
+impl Argument {
     fn to_js<'js>(&self, ctx: &Ctx<'js>) -> rquickjs::Result<JsValue<'js>> {
         match self {
             Self::Missing => Ok(JsValue::new_undefined(ctx.clone())),
@@ -279,69 +329,65 @@ fn lists<'js>(ctx: &Ctx<'js>, pairs: &Pairs) -> rquickjs::Result<Object<'js>> {
     Ok(object)
 }
 
-fn read_rpc(_: &Ctx<'_>, returned: JsValue<'_>) -> Result<Option<Bytes>, Fault> {
+fn read_rpc(_: &Ctx<'_>, returned: JsValue<'_>) -> Result<Returned, Fault> {
     if returned.is_null() || returned.is_undefined() {
-        return Ok(None);
+        return Ok(Returned::Rpc(None));
     }
     match returned.as_string() {
-        Some(text) => Ok(Some(text.to_string()?.into())),
+        Some(text) => Ok(Returned::Rpc(Some(text.to_string()?.into()))),
         None => Err(Thrown::says(WRONG_RPC_RESULT).into()),
     }
 }
 
-fn read_before(_: &Ctx<'_>, returned: JsValue<'_>) -> Result<Option<Value>, Fault> {
+fn read_before(_: &Ctx<'_>, returned: JsValue<'_>) -> Result<Returned, Fault> {
     if returned.is_null() || returned.is_undefined() {
-        return Ok(None);
+        return Ok(Returned::Before(None));
     }
     let converted = convert::from_js(&returned, Names::Kept, &CallMeter::default());
-    converted.map(Some).map_err(|error| match error {
+    let request = converted.map_err(|error| match error {
         ConvertError::Thrown(error) => Fault::Js(error),
         other => Thrown::says(other.to_string()).into(),
-    })
+    })?;
+    Ok(Returned::Before(Some(request)))
+}
+
+fn read_nothing(_: &Ctx<'_>, _: JsValue<'_>) -> Result<Returned, Fault> {
+    Ok(Returned::Nothing)
 }
 
 impl JsScripts {
-    /// Runs a call to its end.
-    fn begin(
-        &mut self,
-        host: &mut dyn Host,
-        context: &CallContext,
-        call: GuestCall<'_>,
-    ) -> Result<Returned, ScriptError> {
-        use Argument::Missing;
+    /// The registered function of a call, with its arguments; `None` of an event that nobody handles.
+    fn find(&self, call: GuestCall<'_>) -> Result<Option<Call>, ScriptError> {
+        use Argument::{Missing, Text, Value};
         let Registered { rpc, before, after, events, .. } = &self.registered;
         let missing = |what: String| failure::not_found(what);
-        match call {
+        Ok(Some(match call {
             GuestCall::Rpc { id, payload } => {
                 let found = find(rpc, id);
                 let id = found.ok_or_else(|| missing("RPC function not found".to_owned()))?;
-                let call =
-                    Call { kind: "rpc", id: &id, arguments: [Argument::Text(payload), Missing] };
-                self.run(host, context, &call, read_rpc).map(Returned::Rpc)
+                let arguments = [Text(payload.to_vec()), Missing];
+                Call { kind: "rpc", id, arguments, read: read_rpc }
             }
             GuestCall::Before { id, request } => {
                 let found = find(before, id);
                 let id = found.ok_or_else(|| missing(format!("no before-hook for {id}")))?;
-                let arguments = [Argument::Value(&request), Missing];
-                let call = Call { kind: "before", id: &id, arguments };
-                self.run(host, context, &call, read_before).map(Returned::Before)
+                let arguments = [Value(request), Missing];
+                Call { kind: "before", id, arguments, read: read_before }
             }
             GuestCall::After { id, answer, request } => {
                 let found = find(after, id);
                 let id = found.ok_or_else(|| missing(format!("no after-hook for {id}")))?;
-                let arguments = [Argument::Value(&answer), Argument::Value(&request)];
-                let call = Call { kind: "after", id: &id, arguments };
-                self.run(host, context, &call, |_, _| Ok(Returned::Nothing))
+                let arguments = [Value(answer), Value(request)];
+                Call { kind: "after", id, arguments, read: read_nothing }
             }
             GuestCall::Event { name, argument } => {
                 if !events.iter().any(|known| known == name) {
-                    return Ok(Returned::Nothing);
+                    return Ok(None);
                 }
-                let arguments = [Argument::Value(&argument), Missing];
-                let call = Call { kind: "event", id: name, arguments };
-                self.run(host, context, &call, |_, _| Ok(Returned::Nothing))
+                let arguments = [Value(argument), Missing];
+                Call { kind: "event", id: name.to_owned(), arguments, read: read_nothing }
             }
-        }
+        }))
     }
 }
 
@@ -363,21 +409,33 @@ impl Scripts for JsScripts {
     fn call(
         &mut self,
         host: &mut dyn Host,
-        _id: CallId,
+        id: CallId,
         context: &CallContext,
         call: GuestCall<'_>,
     ) -> Step<Returned> {
-        Step::Done(match host.keeps_thread() {
-            Ok(()) => self.begin(host, context, call),
-            Err(refusal) => Err(failure::elsewhere(refusal.message)),
-        })
+        // The engine asks for the time too rarely for a slice: a call can be put aside or stopped, but not
+        // within one.
+        if let Err(refusal) = host.keeps_thread() {
+            return Step::Done(Err(failure::elsewhere(refusal.message)));
+        }
+        match self.find(call) {
+            Ok(Some(call)) => self.run(host, (id, context), call),
+            Ok(None) => Step::Done(Ok(Returned::Nothing)),
+            Err(error) => Step::Done(Err(error)),
+        }
     }
 
-    fn resume(&mut self, _host: &mut dyn Host, id: CallId, _answer: Answer) -> Step<Returned> {
-        unreachable!("{id:?} does not wait: calls in JavaScript never do")
+    fn resume(&mut self, host: &mut dyn Host, id: CallId, answer: Answer) -> Step<Returned> {
+        let Some((limits, waiting)) = self.waiting.remove(&id) else {
+            panic!("{id:?} does not wait");
+        };
+        let piece = pieces::resume(waiting, host, answer);
+        self.piece((id, limits), piece)
     }
 
-    fn cancel(&mut self, _id: CallId) {}
+    fn cancel(&mut self, id: CallId) {
+        self.waiting.remove(&id);
+    }
 
     fn match_new(
         &mut self,

@@ -139,7 +139,7 @@ pub(crate) fn elsewhere(message: String) -> ScriptError {
     ScriptError { code: INTERNAL, message, location: String::new(), kind: ScriptFailure::Raised }
 }
 
-/// The error of a match that does not fit into the memory of all scripts.
+/// The error of what does not fit into the memory that scripts have together.
 pub(crate) fn refused(message: String) -> ScriptError {
     ScriptError {
         code: INTERNAL,

@@ -5,9 +5,10 @@
 //! Lua's have (`script::budget`). Data enters as `game::guest` calls, and leaves as their results and
 //! through the `Host` that is lent for each call.
 //!
-//! What is deliberately not here: the functions that scripts may call (they are `game::host`'s),
-//! modules and packages (a bundle is one file), threads, and calls that wait: a VM of QuickJS has one
-//! stack, so that who waits keeps the thread.
+//! A call that waits is put aside with its stack and its VM (`pieces`), and others run meanwhile.
+//!
+//! What is deliberately not here: the functions that scripts may call (they are `game::host`'s), modules and
+//! packages (a bundle is one file), and threads.
 
 #![forbid(unsafe_code)]
 

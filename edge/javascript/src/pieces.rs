@@ -13,8 +13,9 @@ use std::cell::Cell;
 
 use fiber::{Fiber, Run, Stack};
 use game::guest::{Answer, Ask, Host, HostError};
+use heap::Heap;
 use rquickjs::Ctx;
-use script::budget::{self, Allowed, Limits};
+use script::budget::{self, Allowed, HeldMemory, Limits};
 use script::lend;
 
 use crate::failure::Thrown;
@@ -30,10 +31,20 @@ type Outcome<R> = (Vm, Result<R, Thrown>);
 
 /// A call that waits, with its VM, and what it may still use.
 pub(crate) struct Waiting<R: 'static> {
-    /// `None` once it is gone on with.
-    fiber: Option<Fiber<Outcome<R>>>,
+    fiber: Suspended<R>,
     allowed: Allowed,
     left_ns: u64,
+    memory: Memory,
+}
+
+/// The memory of a VM whose call waits.
+struct Memory {
+    heap: Heap,
+    /// What the heap had when the call began, and what the VM was counted with.
+    heap_bytes: usize,
+    held_bytes: usize,
+    /// What the call has taken since, among all VMs.
+    more: HeldMemory,
 }
 
 /// How far a call has come. What it threw comes with whether its time was used up.
@@ -72,8 +83,14 @@ pub(crate) fn begin<R>(
         }
     };
     let allowed = vm.allowed(limits);
+    let memory = Memory {
+        heap: vm.heap().clone(),
+        heap_bytes: vm.heap().bytes(),
+        held_bytes: vm.memory_bytes(),
+        more: vm.held_in_addition(),
+    };
     let left_ns = u64::from(allowed.time_ms) * 1_000_000;
-    go_on(host, (allowed, left_ns), || {
+    go_on(host, (allowed, left_ns), memory, || {
         stack.run(move || {
             let result = vm.enter(job);
             (vm, result)
@@ -82,34 +99,61 @@ pub(crate) fn begin<R>(
 }
 
 /// Goes on with a call whose answer has come.
-pub(crate) fn resume<R>(mut waiting: Waiting<R>, host: &mut dyn Host, answer: Answer) -> Piece<R> {
-    let Some(fiber) = waiting.fiber.take() else { unreachable!("a call waits without its stack") };
+pub(crate) fn resume<R>(waiting: Waiting<R>, host: &mut dyn Host, answer: Answer) -> Piece<R> {
+    let Waiting { fiber, allowed, left_ns, memory } = waiting;
     ANSWER.set(Some(answer));
-    go_on(host, (waiting.allowed, waiting.left_ns), || fiber.resume())
+    go_on(host, (allowed, left_ns), memory, || fiber.resume())
 }
 
 fn go_on<R>(
     host: &mut dyn Host,
     (allowed, left_ns): (Allowed, u64),
+    memory: Memory,
     run: impl FnOnce() -> Run<Outcome<R>>,
 ) -> Piece<R> {
     let running = budget::go_on(allowed, left_ns);
     let run = lend::lend(host, run);
-    match (run, ASKED.take()) {
+    let (fiber, ask) = match (run, ASKED.take()) {
         (Run::Ended((vm, result)), _) => {
             let is_late = running.end().is_some();
             let result = vm.settle(result, is_late);
+            return Piece::Ended(vm, result);
+        }
+        (Run::Suspended(fiber), Some(ask)) => (Suspended(Some(fiber), allowed), ask),
+        (Run::Suspended(_), None) => unreachable!("a call is put aside, and has asked for nothing"),
+    };
+    match running.pause() {
+        Ok(left_ns) => {
+            memory.more.count(memory.heap.bytes().saturating_sub(memory.heap_bytes));
+            Piece::Waits(Waiting { fiber, allowed, left_ns, memory }, ask)
+        }
+        Err(_) => {
+            let (vm, result) = fiber.end();
+            let result = vm.settle(result, true);
             Piece::Ended(vm, result)
         }
-        (Run::Suspended(fiber), Some(ask)) => match running.pause() {
-            Ok(left_ns) => Piece::Waits(Waiting { fiber: Some(fiber), allowed, left_ns }, ask),
-            Err(_) => {
-                let (vm, result) = end(fiber, allowed);
-                let result = vm.settle(result, true);
-                Piece::Ended(vm, result)
-            }
-        },
-        (Run::Suspended(_), None) => unreachable!("a call is put aside, and has asked for nothing"),
+    }
+}
+
+impl<R> Waiting<R> {
+    /// What its VM holds, bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.memory.held_bytes + self.memory.more.bytes()
+    }
+}
+
+/// A stack that is put aside. One that nobody goes on with ends when it is dropped.
+struct Suspended<R: 'static>(Option<Fiber<Outcome<R>>>, Allowed);
+
+impl<R> Suspended<R> {
+    fn resume(mut self) -> Run<Outcome<R>> {
+        let Some(fiber) = self.0.take() else { unreachable!("a call waits without its stack") };
+        fiber.resume()
+    }
+
+    fn end(mut self) -> Outcome<R> {
+        let Some(fiber) = self.0.take() else { unreachable!("a call waits without its stack") };
+        end(fiber, self.1)
     }
 }
 
@@ -132,10 +176,13 @@ fn end<R>(mut fiber: Fiber<Outcome<R>>, allowed: Allowed) -> Outcome<R> {
     }
 }
 
-impl<R> Drop for Waiting<R> {
+impl<R> Drop for Suspended<R> {
     fn drop(&mut self) {
-        if let Some(fiber) = self.fiber.take() {
-            drop(end(fiber, self.allowed));
+        // On another thread nothing can be done for it. A thread's calls do not leave it.
+        if let Some(fiber) = self.0.take()
+            && fiber.is_at_home()
+        {
+            drop(end(fiber, self.1));
         }
     }
 }

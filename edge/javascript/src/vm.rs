@@ -11,6 +11,7 @@ use std::sync::Arc;
 use game::api::{BUILT, NOT_BUILT};
 use game::guest::{Host, LogLevel};
 use game::host::Meter as _;
+use heap::Heap;
 use rquickjs::context::{EvalOptions, intrinsic};
 use rquickjs::promise::PromiseState;
 use rquickjs::{Context, Ctx, Exception, Function, IntoJs as _, Object, Runtime, Value as JsValue};
@@ -61,6 +62,7 @@ pub(crate) struct Vm {
     purpose: Purpose,
     bundle: Arc<Bundle>,
     memory_max_bytes: usize,
+    heap: Heap,
     /// What it held when it was looked at last, which is what it is counted with among all.
     held: HeldMemory,
     /// Garbage is collected after a call that leaves the VM with more than this.
@@ -79,8 +81,9 @@ impl Vm {
         (limits, all): (&Limits, &Arc<VmMemory>),
         purpose: Purpose,
     ) -> Result<Self, (Thrown, bool)> {
+        let heap = Heap::default();
         let made = || {
-            let runtime = Runtime::new()?;
+            let runtime = Runtime::new_with_alloc(heap.allocator())?;
             runtime.set_memory_limit(limits.memory_bytes);
             runtime.set_max_stack_size(STACK_BYTES_MAX);
             runtime.set_gc_threshold(NEVER);
@@ -96,6 +99,7 @@ impl Vm {
             purpose,
             bundle: Arc::clone(bundle),
             memory_max_bytes: limits.memory_bytes,
+            heap,
             held: HeldMemory::new(all, purpose == Purpose::Match),
             collect_above_bytes: Cell::new(NEVER),
             calls_to_look: Cell::new(CALLS_PER_LOOK),
@@ -235,6 +239,16 @@ impl Vm {
         self.held.bytes()
     }
 
+    /// What tells what it has taken, also while it is in use.
+    pub(crate) fn heap(&self) -> &Heap {
+        &self.heap
+    }
+
+    /// What counts what a call takes in addition among all VMs.
+    pub(crate) fn held_in_addition(&self) -> HeldMemory {
+        self.held.beside()
+    }
+
     /// Gives the VM no more memory than all VMs together may still have. Returns whether that is less
     /// than its own limit.
     pub(crate) fn limit_memory(&self) -> bool {
@@ -243,6 +257,13 @@ impl Vm {
             self.runtime.set_memory_limit(bytes);
         }
         bytes.is_some()
+    }
+
+    /// Gives the VM no more memory than this, if that is less than its own limit; returns what it may have.
+    pub(crate) fn limit_to(&self, bytes: usize) -> usize {
+        let bytes = bytes.min(self.memory_max_bytes);
+        self.runtime.set_memory_limit(bytes);
+        bytes
     }
 
     /// Puts the VM's own memory limit back.

@@ -205,8 +205,7 @@ pub struct Registered {
     pub before: Vec<String>,
     /// The same for after-hooks.
     pub after: Vec<String>,
-    /// Those of [`Self::rpc`] in a language whose calls do not give their thread back within a slice, or
-    /// keep it whatever they wait for.
+    /// Those of [`Self::rpc`] in a language whose calls do not give their thread back within a slice.
     pub rpc_blocking: Vec<String>,
     /// Other registrations, by name: `matchmaker_matched`, `shutdown`, `storage_index:<name>`, …
     pub events: Vec<String>,
@@ -438,8 +437,8 @@ pub trait Host: CommonHost {
         Ok(())
     }
 
-    /// Hears of a call whose language keeps the thread, while it waits or for longer than a slice, before
-    /// anything of it runs.
+    /// Hears of a call whose language may keep the thread for longer than a slice, before anything of it
+    /// runs.
     ///
     /// # Errors
     /// [`HostError`]: not on this thread.

@@ -78,6 +78,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("edge/host/src/state.rs", "FOLDER_BYTES_MAX", "a name, a set of processors"),
     ("pure/game/src/pairs.rs", "PAIRS_MAX", "headers, variables and query parameters"),
     ("edge/fiber/src/lib.rs", "IDLE_MAX", "a stack in JavaScript"),
+    ("edge/javascript/src/calls.rs", "IDLE_MAX", "VMs of JavaScript that are kept"),
     ("edge/javascript/src/convert.rs", "BYTES_MAX", "values, bytes and keys"),
     ("edge/javascript/src/convert.rs", "VALUES_MAX", "values, bytes and keys"),
     ("edge/javascript/src/dispatcher.rs", "PRESENCES_MAX", "presences of one call"),

@@ -14,7 +14,9 @@ mod waiting;
 
 use std::sync::Arc;
 
-use game::guest::{CallContext, CallId, GuestCall, Returned, ScriptError, Scripts as _, Step};
+use game::guest::{
+    CallContext, CallId, CommonHost as _, GuestCall, Returned, ScriptError, Scripts as _, Step,
+};
 use host::TestHost;
 use javascript::{Bundle, JsLimits, JsScripts, LoadError};
 
@@ -48,7 +50,7 @@ fn context() -> CallContext {
     CallContext { execution_mode: "rpc", ..CallContext::default() }
 }
 
-/// What a call came to, which never waits.
+/// What a call came to that does not wait any more.
 fn ended(step: Step<Returned>) -> Result<Returned, ScriptError> {
     match step {
         Step::Done(result) => result,
@@ -56,7 +58,7 @@ fn ended(step: Step<Returned>) -> Result<Returned, ScriptError> {
     }
 }
 
-/// Calls an RPC function.
+/// Calls an RPC function; what it waits for the host answers at once.
 fn rpc(
     scripts: &mut JsScripts,
     host: &mut TestHost,
@@ -64,7 +66,12 @@ fn rpc(
     payload: &str,
 ) -> Result<Option<String>, ScriptError> {
     let call = GuestCall::Rpc { id, payload: payload.as_bytes() };
-    match ended(scripts.call(host, CallId(1), &context(), call))? {
+    let mut step = scripts.call(host, CallId(1), &context(), call);
+    while let Step::Waits(ask) = step {
+        let answer = host.ask(ask);
+        step = scripts.resume(host, CallId(1), answer);
+    }
+    match ended(step)? {
         Returned::Rpc(answer) => {
             Ok(answer.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
         }

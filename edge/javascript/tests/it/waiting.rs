@@ -1,11 +1,12 @@
-//! Callbacks of matches that wait: each is put aside with its stack, in the middle of whatever it does, and
-//! others run meanwhile on the same thread.
+//! Calls and callbacks of matches that wait: each is put aside with its stack, in the middle of whatever it does,
+//! and others run meanwhile on the same thread.
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use game::guest::{
-    Answer, Ask, HostError, MatchCall, MatchContext, MatchReturned, MatchScript, Reply,
-    ScriptError, ScriptFailure, Scripts as _, Step,
+    Answer, Ask, CallId, GuestCall, HostError, MatchCall, MatchContext, MatchReturned, MatchScript,
+    Reply, Returned, ScriptError, ScriptFailure, Scripts as _, Step,
 };
 use game::host::Returns;
 use game::value::Value;
@@ -232,4 +233,197 @@ fn a_match_that_ends_while_it_waits_leaves_nothing() {
         }
     }
     assert_eq!(host.logs, Vec::<String>::new(), "nothing of it was heard");
+}
+
+/// What a call has taken counts while it waits.
+#[test]
+fn what_a_call_holds_while_it_waits_is_counted() {
+    let mut host = TestHost::default();
+    let memory = Arc::new(VmMemory::default());
+    let limits = JsLimits { memory: Arc::clone(&memory), memory_max_bytes: 9 << 19, ..roomy() };
+    let mut scripts = load_with(CALLS, limits, &mut host).unwrap();
+    let before = memory.bytes();
+    begin(&mut scripts, &mut host, 1, "large");
+    assert!(memory.bytes() > before + (2 << 20), "{} of {before}", memory.bytes());
+    // There is room for one more, and not for a third.
+    begin(&mut scripts, &mut host, 2, "ask");
+    let error = returned(call(&mut scripts, &mut host, 3, "large")).unwrap_err();
+    assert_eq!(error.kind, ScriptFailure::OutOfMemory);
+    let step = scripts.resume(&mut host, CallId(1), text("held "));
+    assert_eq!(returned(step), Ok(format!("held {}", 2 << 20)));
+    assert!(memory.bytes() < before + before + (1 << 20), "{} of {before}", memory.bytes());
+    begin(&mut scripts, &mut host, 4, "large");
+}
+
+/// Functions whose payload is what they ask a match, and a counter in each VM.
+const CALLS: &str = r"
+let calls = 0;
+function ask(ctx, logger, nk, payload) {
+    calls += 1;
+    const before = calls;
+    const answer = nk.matchSignal('id', payload);
+    if (calls !== before) throw new Error('another call in this VM');
+    return answer;
+}
+function large(ctx, logger, nk, payload) {
+    const mine = 'x'.repeat(2 << 20);
+    return nk.matchSignal('id', payload) + mine.length;
+}
+async function later(ctx, logger, nk, payload) { return await nk.matchSignal('id', await payload); }
+function count(ctx, logger, nk, payload) { calls += 1; return String(calls); }
+function spin() { for (;;); }
+function loops(ctx, logger, nk) { for (;;) { try { nk.matchSignal('id', ''); } catch (e) {} } }
+function stubborn(ctx, logger, nk) {
+    for (;;) { try { nk.matchSignal('id', ''); } catch (e) { logger.info('still here'); } finally { for (;;) {} } }
+}
+function before(ctx, logger, nk, request) { request.name = nk.matchSignal('id', 'before'); return request; }
+function after(ctx, logger, nk, answer, request) { nk.matchSignal('id', answer.text + request.text); }
+function started(ctx, logger, nk, event) { nk.matchSignal('id', 'event'); logger.info('heard'); }
+function InitModule(ctx, logger, nk, initializer) {
+    initializer.registerRpc('ask', ask);
+    initializer.registerRpc('large', large);
+    initializer.registerRpc('later', later);
+    initializer.registerRpc('count', count);
+    initializer.registerRpc('spin', spin);
+    initializer.registerRpc('loops', loops);
+    initializer.registerRpc('stubborn', stubborn);
+    initializer.registerBeforeGetAccount(before);
+    initializer.registerAfterGetAccount(after);
+    initializer.registerEventSessionStart(started);
+}";
+
+fn call(scripts: &mut JsScripts, host: &mut TestHost, id: u64, rpc: &str) -> Step<Returned> {
+    let payload = format!("payload {id}");
+    let call = GuestCall::Rpc { id: rpc, payload: payload.as_bytes() };
+    scripts.call(host, CallId(id), &crate::context(), call)
+}
+
+/// Begins a call, which asks.
+fn begin(scripts: &mut JsScripts, host: &mut TestHost, id: u64, rpc: &str) {
+    let step = call(scripts, host, id, rpc);
+    assert!(matches!(step, Step::Waits(Ask::MatchSignal { .. })), "{rpc} {id}: {step:?}");
+}
+
+fn returned(step: Step<Returned>) -> Result<String, ScriptError> {
+    match crate::ended(step)? {
+        Returned::Rpc(Some(text)) => Ok(String::from_utf8_lossy(&text).into_owned()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn calls_wait_side_by_side_each_in_a_vm_of_its_own() {
+    let mut host = TestHost::default();
+    let memory = Arc::new(VmMemory::default());
+    let limits = JsLimits { memory: Arc::clone(&memory), ..roomy() };
+    let mut scripts = load_with(CALLS, limits, &mut host).unwrap();
+    let one_vm = memory.bytes();
+    for id in 0..40 {
+        begin(&mut scripts, &mut host, id, if id % 3 == 0 { "later" } else { "ask" });
+    }
+    assert!(memory.bytes() > 39 * one_vm, "each has its own");
+    // Others run meanwhile, and nobody in the VM of who waits.
+    for id in 40..50 {
+        assert_eq!(returned(call(&mut scripts, &mut host, id, "count")), Ok((id - 39).to_string()));
+    }
+    for id in (0..40).rev().step_by(2).chain((0..40).step_by(2)) {
+        let answer = format!("answer {id}");
+        let step = scripts.resume(&mut host, CallId(id), text(&answer));
+        assert_eq!(returned(step), Ok(answer), "{id}");
+    }
+    assert!(memory.bytes() < 20 * one_vm, "some are kept, and the others given back");
+    begin(&mut scripts, &mut host, 50, "ask");
+    let refused = scripts.resume(&mut host, CallId(50), Err(HostError::new("match busy")));
+    assert!(returned(refused).unwrap_err().message.ends_with("match busy"));
+}
+
+#[test]
+fn hooks_and_handlers_of_events_wait() {
+    let mut host = TestHost::default();
+    let mut scripts = load_with(CALLS, roomy(), &mut host).unwrap();
+    let context = crate::context();
+    let form =
+        |text: &'static str| Value::Map(vec![(Bytes::from_static(b"text"), Value::text(text))]);
+    let calls = [
+        (GuestCall::Before { id: "getaccount", request: form("r") }, "before"),
+        (GuestCall::After { id: "getaccount", answer: form("a"), request: form("r") }, "ar"),
+        (
+            GuestCall::Event { name: "event_session_start", argument: Value::Map(Vec::new()) },
+            "event",
+        ),
+    ];
+    for (number, (call, asked)) in (0..).zip(calls) {
+        let step = scripts.call(&mut host, CallId(number), &context, call);
+        let Step::Waits(Ask::MatchSignal { data, .. }) = step else { panic!("{asked}: {step:?}") };
+        assert_eq!(data, asked);
+    }
+    let mut resume = |number| scripts.resume(&mut host, CallId(number), text("answered"));
+    for number in [2, 1] {
+        assert_eq!(crate::ended(resume(number)), Ok(Returned::Nothing));
+    }
+    let Ok(Returned::Before(Some(request))) = crate::ended(resume(0)) else { panic!() };
+    assert_eq!(request.member("name").and_then(Value::as_str), Some("answered"));
+    assert_eq!(host.logs, ["Info heard"]);
+}
+
+#[test]
+fn a_call_that_is_cancelled_leaves_nothing() {
+    let mut host = TestHost::default();
+    let memory = Arc::new(VmMemory::default());
+    let limits = JsLimits { memory: Arc::clone(&memory), ..tight() };
+    let mut scripts = load_with(CALLS, limits, &mut host).unwrap();
+    for id in 0..30 {
+        let rpc = ["ask", "later", "loops", "stubborn"].into_iter().cycle().nth(id).unwrap();
+        let id = id as u64;
+        begin(&mut scripts, &mut host, id, rpc);
+        scripts.cancel(CallId(id));
+        scripts.cancel(CallId(id));
+        assert_eq!(memory.bytes(), 0, "the only VM was the call's");
+    }
+    begin(&mut scripts, &mut host, 30, "ask");
+    begin(&mut scripts, &mut host, 31, "stubborn");
+    assert_eq!(returned(scripts.resume(&mut host, CallId(30), text("yes"))), Ok("yes".into()));
+    // With a call that waits still, too.
+    drop(scripts);
+    assert_eq!((memory.bytes(), host.logs.len()), (0, 0));
+}
+
+#[test]
+fn time_that_passes_while_a_call_waits_is_not_its_own_and_all_it_computes_is() {
+    let mut host = TestHost::default();
+    let mut scripts = load_with(CALLS, tight(), &mut host).unwrap();
+    begin(&mut scripts, &mut host, 1, "ask");
+    // Another call of the thread uses up as much as the one that waits may.
+    let error = returned(call(&mut scripts, &mut host, 2, "spin")).unwrap_err();
+    assert_eq!(error.kind, ScriptFailure::OutOfTime);
+    assert_eq!(
+        returned(scripts.resume(&mut host, CallId(1), text("in time"))),
+        Ok("in time".into())
+    );
+    let mut step = call(&mut scripts, &mut host, 3, "loops");
+    for _ in 0..1_000_000 {
+        let Step::Waits(_) = step else { break };
+        step = scripts.resume(&mut host, CallId(3), text(""));
+    }
+    let error = returned(step).unwrap_err();
+    assert_eq!(error.kind, ScriptFailure::OutOfTime);
+    assert!(error.message.ends_with("50 ms (runtime.call_budget_ms)"), "{}", error.message);
+}
+
+#[test]
+fn calls_that_wait_share_the_memory_of_their_thread() {
+    let mut host = TestHost::default();
+    let limits = JsLimits { memory_max_bytes: 4 << 20, ..roomy() };
+    let mut scripts = load_with(CALLS, limits, &mut host).unwrap();
+    let refused = (0..100).find_map(|id| match call(&mut scripts, &mut host, id, "ask") {
+        Step::Waits(_) | Step::Paused => None,
+        step @ Step::Done(_) => Some((id, returned(step).unwrap_err())),
+    });
+    let (count, error) = refused.unwrap();
+    assert!((3..16).contains(&count), "{count}");
+    assert_eq!(error.kind, ScriptFailure::OutOfMemory);
+    assert!(error.message.contains("(runtime.memory_max_bytes)"), "{}", error.message);
+    // Who waits goes on, and leaves room for others.
+    assert_eq!(returned(scripts.resume(&mut host, CallId(0), text("first"))), Ok("first".into()));
+    begin(&mut scripts, &mut host, 200, "ask");
 }

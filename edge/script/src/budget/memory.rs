@@ -105,6 +105,12 @@ impl HeldMemory {
         Self { all: Arc::clone(all), is_match, bytes: Cell::new(0) }
     }
 
+    /// Of more of the same VM, for while it cannot be looked at: nothing yet.
+    #[must_use]
+    pub fn beside(&self) -> Self {
+        Self::new(&self.all, self.is_match)
+    }
+
     /// What it is counted with, bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
