@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use game::guest::{
     Answer, CallContext, CallId, Finding, GuestCall, Host, MatchContext, MatchScript, Registered,
-    Returned, ScriptError, ScriptFailure, Scripts, Step,
+    Retired, Returned, ScriptError, ScriptFailure, Scripts, Step,
 };
 use game::value::Value;
 use mlua::{Function, IntoLuaMulti as _, Lua, Table, Value as LuaValue};
@@ -36,8 +36,10 @@ pub struct LuaScripts {
     sources: Arc<Sources>,
     limits: LuaLimits,
     registered: Registered,
-    /// `None` after a script left the VM without memory: the next call makes a new one.
+    /// `None` after a script left the VM without memory and it could not be made anew.
     calls: Option<Calls>,
+    /// What was left without memory and another thread is to free.
+    spent: Option<Calls>,
     /// What is called by the calls that wait: how their results are to be read.
     waiting: BTreeMap<CallId, Kind>,
     /// Of these, those whose VM is gone.
@@ -101,6 +103,7 @@ impl LuaScripts {
             limits,
             registered,
             calls: Some(calls),
+            spent: None,
             waiting: BTreeMap::new(),
             lost: BTreeSet::new(),
         })
@@ -140,7 +143,8 @@ impl LuaScripts {
         })
     }
 
-    /// Runs a piece of a call on the VM for calls, which is made anew if need be.
+    /// Runs a piece of a call on the VM for calls, which is made anew if it uses up its memory: in its time,
+    /// and not in that of the next call.
     fn piece(
         &mut self,
         host: &mut dyn Host,
@@ -150,6 +154,7 @@ impl LuaScripts {
         let limits = self.call_limits();
         let calls = match self.calls.take() {
             Some(calls) => calls,
+            None if self.limits.is_renewed_elsewhere => return Step::Done(Err(pieces::lost())),
             None => match Calls::load(&self.sources, &self.limits, host) {
                 Ok(calls) => calls,
                 Err(error) => {
@@ -175,15 +180,31 @@ impl LuaScripts {
         let out_of_memory = matches!(&step, Step::Done(Err(error))
             if error.kind == ScriptFailure::OutOfMemory);
         if out_of_memory {
-            calls.pieces.clear_idle();
-        }
-        if out_of_memory && !calls.vm.recover_memory() {
-            self.limits.memory.note_rebuilt();
-            self.lost.extend(calls.pieces.into_waiting());
+            self.recover(host, calls);
         } else {
             self.calls = Some(calls);
         }
         step
+    }
+
+    /// A call has used up the VM's memory: it is as before if most of that is free again.
+    fn recover(&mut self, host: &mut dyn Host, calls: Calls) {
+        calls.pieces.clear_idle();
+        let is_elsewhere = self.limits.is_renewed_elsewhere;
+        // To collect takes long, too, where there is much.
+        if if is_elsewhere { calls.vm.has_memory() } else { calls.vm.recover_memory() } {
+            self.calls = Some(calls);
+            return;
+        }
+        self.limits.memory.note_rebuilt();
+        self.lost.extend(calls.pieces.waiting());
+        if is_elsewhere {
+            self.spent = Some(calls);
+        } else {
+            drop(calls);
+            // If that fails the next call tries, and tells its client why it does.
+            self.calls = Calls::load(&self.sources, &self.limits, host).ok();
+        }
     }
 }
 
@@ -438,6 +459,10 @@ impl Scripts for LuaScripts {
         {
             calls.pieces.cancel(id);
         }
+    }
+
+    fn take_spent(&mut self) -> Option<Retired> {
+        self.spent.take().map(Retired::new)
     }
 
     fn match_new(

@@ -61,6 +61,10 @@ pub struct LuaLimits {
     /// thread that also has sockets; there, what needs the database is done by other threads. `None` on
     /// a thread that is there for calls.
     pub slice_us: Option<u32>,
+    /// Whether another thread makes the VM for calls anew when a call has used up its memory
+    /// (`Scripts::take_spent`), because nobody on this one may wait for modules that load. If not, the call that
+    /// used it up does.
+    pub is_renewed_elsewhere: bool,
 }
 
 impl Default for LuaLimits {
@@ -74,6 +78,7 @@ impl Default for LuaLimits {
             memory: Arc::default(),
             stacktrace: false,
             slice_us: None,
+            is_renewed_elsewhere: false,
         }
     }
 }

@@ -124,8 +124,8 @@ impl Pieces {
     }
 
     /// The calls that wait, which nobody can go on with once the VM is gone.
-    pub(crate) fn into_waiting(self) -> impl Iterator<Item = CallId> {
-        self.waiting.into_inner().into_keys()
+    pub(crate) fn waiting(&self) -> Vec<CallId> {
+        self.waiting.borrow().keys().copied().collect()
     }
 
     /// Gives back the memory of coroutines that have nothing to do.

@@ -269,9 +269,15 @@ impl Vm {
     ///
     /// Returns whether at least half of the memory is free again.
     pub(crate) fn recover_memory(&self) -> bool {
-        let limited = self.own_limit().is_ok();
         let collected = self.lua.gc_collect().is_ok();
-        limited && collected && self.lua.used_memory() < self.memory_max_bytes / 2
+        self.has_memory() && collected
+    }
+
+    /// Puts the memory limit back after a call that ran into it.
+    ///
+    /// Returns whether at least half of the memory is free, garbage counted as used.
+    pub(crate) fn has_memory(&self) -> bool {
+        self.own_limit().is_ok() && self.lua.used_memory() < self.memory_max_bytes / 2
     }
 }
 

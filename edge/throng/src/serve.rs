@@ -119,7 +119,8 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
     let engine = threads(&config, &parts, (contexts, &gauges), listeners)?;
     let Parts { maker, code, network, .. } = parts;
     let topology = &maker.topology;
-    // Threads hold what they run; once they run another version nothing of this one is to stay.
+    // Threads hold what they run, and the loader what serves; once that is another version nothing of this
+    // one is to stay.
     drop(code);
     // Not before the modules are loaded: until then a signal ends the process by itself.
     let stop = StopSignals::catch_with_reload().context("cannot catch signals")?;
@@ -351,7 +352,8 @@ fn add_loader(
     let me = parts.topology().loader.context("a server without a loader")?;
     let (topology, _, stats) = parts.shared(&gauges.loader);
     let (runtime, maker) = (config.runtime.clone(), Arc::clone(&parts.maker));
-    let folder = Folder::new(runtime, maker, config.shutdown_grace_s);
+    let serving = (maker, parts.code.clone());
+    let folder = Folder::new(runtime, config.shutdown_grace_s, serving);
     let edition = parts.code.edition.clone();
     let build = move |_: Start<Mail>| Loader::new(topology, stats, (Box::new(folder), edition));
     add(engine, me, ThreadPlan::plain("loader".to_owned(), build))

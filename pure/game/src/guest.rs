@@ -266,6 +266,14 @@ pub trait Scripts {
     /// Ends a call that waits or is paused: nothing more of it runs. Of one that does not wait nothing happens.
     fn cancel(&mut self, id: CallId);
 
+    /// What runs calls, once they have used up its memory on a thread that is not to be kept by making it
+    /// anew. It is given once; no call may begin here any more, and those that wait or are paused
+    /// end with an error when they are gone on with. Where a language makes it anew by itself, or needs
+    /// nothing of the kind, there is never any.
+    fn take_spent(&mut self) -> Option<Retired> {
+        None
+    }
+
     /// Loads `module` for a match, in a VM of its own; [`MatchCall::Init`] is to be called first.
     ///
     /// # Errors
@@ -276,6 +284,24 @@ pub trait Scripts {
         context: &MatchContext,
         module: &str,
     ) -> Result<Box<dyn MatchScript>, ScriptError>;
+}
+
+/// Guest code that its thread is done with. To free it may take longer than others on that thread are to
+/// wait, so that another one does it.
+pub struct Retired(#[expect(dead_code, reason = "to be dropped")] Box<dyn Send>);
+
+impl Retired {
+    /// What ran there.
+    #[must_use]
+    pub fn new(what: impl Send + 'static) -> Self {
+        Self(Box::new(what))
+    }
+}
+
+impl std::fmt::Debug for Retired {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Retired").finish_non_exhaustive()
+    }
 }
 
 /// What is called of the guest code of a thread.

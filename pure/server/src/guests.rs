@@ -2,11 +2,14 @@
 //! which calls still wait. An older one goes with the last of its calls, and with it its VM, its memory and
 //! its compiled code, unless matches hold that.
 //!
-//! What comes in is a version by mail ([`NewGuests`]), between two calls; never in the middle of one. Not
-//! here: who makes versions (`loader`), and matches, which hold their own (`room`).
+//! Where nobody may wait for modules that load, a version whose memory calls have used up is spent: no call
+//! begins on it until another instance of it has come, and what waited in it ends with an error.
+//!
+//! What comes in is an instance by mail ([`NewGuests`]), between two calls; never in the middle of one. Not
+//! here: who makes them (`loader`), and matches, which hold their own (`room`).
 
 use game::api::Style;
-use game::guest::{GuestVersion, Registered, Scripts};
+use game::guest::{GuestVersion, Registered, Retired, Scripts};
 
 use crate::resources::Said;
 
@@ -26,29 +29,24 @@ impl std::fmt::Debug for NewGuests {
     }
 }
 
-/// Guest code of a version that its thread is done with. To free it may take longer than others on that
-/// thread are to wait, so that the loader's does it.
-pub struct Retired(#[expect(dead_code, reason = "to be dropped")] Box<dyn Scripts + Send>);
-
-impl Retired {
-    /// What ran there.
-    pub(crate) fn new(scripts: Box<dyn Scripts + Send>) -> Self {
-        Self(scripts)
-    }
+/// What a call begins on, and runs on to its end: an instance of a version. A thread has one of each version,
+/// or more in turn if calls use up its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Instance {
+    /// Of which version.
+    pub(crate) version: GuestVersion,
+    /// No two of a thread have the same.
+    number: u32,
 }
 
-impl std::fmt::Debug for Retired {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Retired").finish_non_exhaustive()
-    }
-}
-
-/// One version.
+/// One instance.
 struct Held {
-    version: GuestVersion,
+    instance: Instance,
     scripts: Box<dyn Scripts + Send>,
     /// Calls that have begun on it and are not over.
     calls: usize,
+    /// Its memory is used up: no call begins on it.
+    is_spent: bool,
 }
 
 /// What one worker has.
@@ -58,16 +56,27 @@ pub(crate) struct Guests {
     older: Vec<Held>,
 }
 
+impl Held {
+    fn new(instance: Instance, scripts: Box<dyn Scripts + Send>) -> Self {
+        Self { instance, scripts, calls: 0, is_spent: false }
+    }
+}
+
 impl Guests {
     /// The version that the server starts with.
     pub(crate) fn new(scripts: Box<dyn Scripts + Send>) -> Self {
-        let newest = Held { version: GuestVersion::FIRST, scripts, calls: 0 };
-        Self { newest, older: Vec::new() }
+        let first = Instance { version: GuestVersion::FIRST, number: 0 };
+        Self { newest: Held::new(first, scripts), older: Vec::new() }
     }
 
     /// The version on which calls begin.
     pub(crate) fn version(&self) -> GuestVersion {
-        self.newest.version
+        self.newest.instance.version
+    }
+
+    /// Whether calls may begin: the memory of the newest version is not used up.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.newest.is_spent
     }
 
     /// What the newest version has registered.
@@ -80,44 +89,60 @@ impl Guests {
         self.newest.scripts.form_style(hook)
     }
 
-    /// A call begins. Gives the version on which it runs to its end.
-    pub(crate) fn begin(&mut self) -> GuestVersion {
+    /// A call begins. Gives the instance on which it runs to its end.
+    ///
+    /// # Panics
+    /// The memory of the newest version is used up ([`Self::is_ready`]).
+    pub(crate) fn begin(&mut self) -> Instance {
+        assert!(self.is_ready(), "a call begins where no memory is left");
         self.newest.calls += 1;
-        self.newest.version
+        self.newest.instance
     }
 
-    /// The scripts of a version on which a call is under way.
-    pub(crate) fn of(&mut self, version: GuestVersion) -> &mut dyn Scripts {
-        &mut *self.held(version).scripts
+    /// The scripts of an instance on which a call is under way.
+    pub(crate) fn of(&mut self, instance: Instance) -> &mut dyn Scripts {
+        &mut *self.held(instance).scripts
     }
 
-    /// A call of this version is over. Gives the scripts of an older version of which it was the last.
+    /// Looks whether a call that is under way has used up the memory of its instance. Gives what is left
+    /// of that.
+    pub(crate) fn take_spent(&mut self, instance: Instance) -> Option<Retired> {
+        let held = self.held(instance);
+        let spent = held.scripts.take_spent()?;
+        assert!(!held.is_spent, "the memory of {instance:?} is used up twice");
+        held.is_spent = true;
+        Some(spent)
+    }
+
+    /// A call of this instance is over. Gives the scripts of an older one of which it was the last.
     #[must_use]
-    pub(crate) fn end(&mut self, version: GuestVersion) -> Option<Retired> {
-        let held = self.held(version);
-        assert!(held.calls > 0, "more calls of version {version} end than began");
+    pub(crate) fn end(&mut self, instance: Instance) -> Option<Retired> {
+        let held = self.held(instance);
+        assert!(held.calls > 0, "more calls of {instance:?} end than began");
         held.calls -= 1;
-        if held.calls > 0 || version == self.newest.version {
+        if held.calls > 0 || instance == self.newest.instance {
             return None;
         }
-        let at = self.older.iter().position(|held| held.version == version)?;
+        let at = self.older.iter().position(|held| held.instance == instance)?;
         Some(Retired::new(self.older.remove(at).scripts))
     }
 
-    /// Calls begin on this version from now on. Gives the scripts of the one before, if none of its calls is
-    /// under way.
+    /// Calls begin on this instance from now on. Gives the scripts of the one before, if none of its calls
+    /// is under way.
     ///
     /// # Panics
-    /// It is not newer than the newest one.
+    /// It is of an older version than the newest one, or of the same whose memory is not used up.
     #[must_use]
     pub(crate) fn take_on(
         &mut self,
         version: GuestVersion,
         scripts: Box<dyn Scripts + Send>,
     ) -> Option<Retired> {
-        let before = self.newest.version;
-        assert!(version > before, "version {version} comes after version {before}");
-        let old = std::mem::replace(&mut self.newest, Held { version, scripts, calls: 0 });
+        let Instance { version: before, number } = self.newest.instance;
+        let is_next = version > before || version == before && self.newest.is_spent;
+        assert!(is_next, "version {version} comes after version {before}");
+        let instance = Instance { version, number: number.wrapping_add(1) };
+        let old = std::mem::replace(&mut self.newest, Held::new(instance, scripts));
         if old.calls == 0 {
             return Some(Retired::new(old.scripts));
         }
@@ -125,18 +150,19 @@ impl Guests {
         None
     }
 
-    /// The older versions, and how many calls of each are under way.
+    /// Older versions, and how many calls of each are under way; one may be there more than once.
     pub(crate) fn older(&self) -> impl Iterator<Item = (GuestVersion, usize)> + '_ {
-        self.older.iter().map(|held| (held.version, held.calls))
+        let older = self.older.iter().map(|held| (held.instance.version, held.calls));
+        older.filter(|(version, _)| *version != self.version())
     }
 
-    fn held(&mut self, version: GuestVersion) -> &mut Held {
-        if version == self.newest.version {
+    fn held(&mut self, instance: Instance) -> &mut Held {
+        if instance == self.newest.instance {
             return &mut self.newest;
         }
-        match self.older.iter_mut().find(|held| held.version == version) {
+        match self.older.iter_mut().find(|held| held.instance == instance) {
             Some(held) => held,
-            None => unreachable!("version {version} was dropped while a call of it was under way"),
+            None => unreachable!("{instance:?} was dropped while a call of it was under way"),
         }
     }
 }
@@ -147,17 +173,18 @@ pub(crate) mod tests {
 
     use game::guest::{
         Answer, CallContext, CallId, GuestCall, GuestVersion, Host, MatchContext, MatchScript,
-        Registered, Returned, ScriptError, Scripts, Step,
+        Registered, Retired, Returned, ScriptError, Scripts, Step,
     };
 
     use super::Guests;
 
-    /// Guest code that nobody calls; the count of its `Arc` tells whether it is still held.
-    pub(crate) struct Idle(Registered, #[allow(dead_code, reason = "counted")] Arc<()>);
+    /// Guest code that nobody calls; the count of its `Arc` tells whether it is still held. Its memory may be
+    /// used up, which shows when somebody looks first.
+    pub(crate) struct Idle(Registered, #[allow(dead_code, reason = "counted")] Arc<()>, bool);
 
     impl Idle {
         pub(crate) fn new(registered: Registered) -> Self {
-            Self(registered, Arc::default())
+            Self(registered, Arc::default(), false)
         }
     }
 
@@ -182,6 +209,10 @@ pub(crate) mod tests {
 
         fn cancel(&mut self, _: CallId) {}
 
+        fn take_spent(&mut self) -> Option<Retired> {
+            std::mem::take(&mut self.2).then(|| Retired::new(()))
+        }
+
         fn match_new(
             &mut self,
             _: &mut dyn Host,
@@ -195,7 +226,8 @@ pub(crate) mod tests {
     fn idle(rpc: &str) -> (Box<dyn Scripts + Send>, Arc<()>) {
         let held = Arc::new(());
         let registered = Registered { rpc: vec![rpc.to_owned()], ..Registered::default() };
-        (Box::new(Idle(registered, Arc::clone(&held))), held)
+        // Its memory is used up when the first call looks.
+        (Box::new(Idle(registered, Arc::clone(&held), rpc == "full")), held)
     }
 
     #[test]
@@ -204,11 +236,12 @@ pub(crate) mod tests {
             (idle("one"), idle("two"), idle("three"));
         let mut guests = Guests::new(first);
         let (waits, quick) = (guests.begin(), guests.begin());
-        assert_eq!((waits, guests.version()), (GuestVersion::FIRST, GuestVersion::FIRST));
+        assert_eq!((waits.version, guests.version()), (GuestVersion::FIRST, GuestVersion::FIRST));
         assert!(guests.end(quick).is_none(), "the newest version stays");
         assert!(guests.take_on(GuestVersion(2), second).is_none());
         assert!(guests.older().eq([(GuestVersion::FIRST, 1)]));
-        assert_eq!(guests.begin(), GuestVersion(2));
+        let second = guests.begin();
+        assert_eq!(second.version, GuestVersion(2));
         assert_eq!(guests.of(waits).registered().rpc, ["one"]);
         assert_eq!(guests.registered().rpc, ["two"]);
         assert!(guests.take_on(GuestVersion(4), third).is_none());
@@ -218,10 +251,39 @@ pub(crate) mod tests {
         assert_eq!(Arc::strong_count(&first_held), 2, "others free it");
         drop(retired);
         assert_eq!(Arc::strong_count(&first_held), 1);
-        assert!(guests.end(GuestVersion(2)).is_some() && guests.older().next().is_none());
+        assert!(guests.end(second).is_some() && guests.older().next().is_none());
         let (fourth, _) = idle("four");
         assert!(guests.take_on(GuestVersion(5), fourth).is_some());
         assert_eq!(Arc::strong_count(&third_held), 1, "without calls a version goes at once");
+    }
+
+    #[test]
+    fn one_whose_memory_is_used_up_has_its_calls_until_they_end_and_another_one_has_the_next() {
+        let (full, held) = idle("full");
+        let mut guests = Guests::new(full);
+        let (waits, fills) = (guests.begin(), guests.begin());
+        assert!(guests.is_ready() && guests.take_spent(fills).is_some() && !guests.is_ready());
+        assert!(guests.take_spent(fills).is_none(), "once");
+        assert!(guests.end(fills).is_none());
+        assert!(guests.take_on(GuestVersion::FIRST, idle("again").0).is_none());
+        let next = guests.begin();
+        assert_eq!((next.version, guests.is_ready()), (waits.version, true));
+        assert_eq!(guests.of(waits).registered().rpc, ["full"]);
+        assert_eq!(guests.of(next).registered().rpc, ["again"]);
+        assert!(guests.older().next().is_none(), "it is no older version");
+        let retired = guests.end(waits);
+        assert!(retired.is_some() && Arc::strong_count(&held) == 2);
+        drop(retired);
+        assert_eq!((Arc::strong_count(&held), guests.end(next).is_none()), (1, true));
+    }
+
+    #[test]
+    #[should_panic(expected = "a call begins where no memory is left")]
+    fn no_call_begins_where_no_memory_is_left() {
+        let mut guests = Guests::new(idle("full").0);
+        let fills = guests.begin();
+        assert!(guests.take_spent(fills).is_some());
+        guests.begin();
     }
 
     #[test]

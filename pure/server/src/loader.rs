@@ -6,6 +6,7 @@
 //!    └▶ wanted ─▶ Building ─▶ HandingOver ──────────▶ Telling ─▶ serves: who asked is answered
 //!                    │         workers, rooms: Holds   cores: Took
 //!                    └▶ does not load: the version before stays, who asked is told why
+//! a worker whose memory is used up ── Spent ─▶ Renewals ─▶ an instance of what serves, by mail
 //! ```
 //!
 //! Cores hear of a version only when every worker and room has it, so that what they hand out by its hooks
@@ -14,8 +15,13 @@
 //! changes; beyond [`OLDER_VERSIONS_MAX`] none is loaded, because each holds memory of its own for as long
 //! as its matches run.
 //!
+//! The batcher and the companions of cores must not run modules, which may take long: where calls have used up
+//! the memory of theirs, an instance is made here as well (`renewals`), one a turn, between loadings.
+//!
 //! Not here: reading, compiling and running modules ([`Library`], which `edge/throng` implements), and who
 //! may ask (`core::requests`). An instance is made in a turn of its own, in which this thread blocks.
+
+mod renewals;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
@@ -37,6 +43,7 @@ use crate::mail::{
 };
 use crate::retry_queue::RetryQueue;
 use crate::stats::LoaderStats;
+use renewals::Renewals;
 
 /// Older versions that matches and calls may hold while one more is loaded. A match of an hour lives
 /// through as many; each costs what the VMs of its matches hold, and for WebAssembly the compiled code.
@@ -57,17 +64,20 @@ pub trait Library {
     /// The names, sizes and times of all files of the folder, as one number; 0 if it cannot be read.
     fn look(&mut self) -> u64;
 
-    /// Reads and compiles the files. What was read before is forgotten.
+    /// Reads and compiles the files. What was read before and does not serve is forgotten.
     ///
     /// # Errors
     /// Why not, with file and line if possible, for the log and for who asked.
     fn read(&mut self, version: GuestVersion) -> Result<Edition, String>;
 
-    /// Runs what was read, for this thread.
+    /// Runs what was read as this version, or what serves, for this thread.
     ///
     /// # Errors
     /// As [`Library::read`].
-    fn instance(&mut self, thread: ThreadId) -> Result<NewGuests, String>;
+    fn instance(&mut self, version: GuestVersion, thread: ThreadId) -> Result<NewGuests, String>;
+
+    /// This version serves. The one before is forgotten, and so is one that was read and does not load.
+    fn serves(&mut self, version: GuestVersion);
 }
 
 /// What was read of the folder.
@@ -142,6 +152,10 @@ pub struct Loader {
     asked: Vec<Job>,
     waiting: Vec<Job>,
     holds: BTreeMap<ThreadId, Holds>,
+    /// Whose memory is used up.
+    renewals: Renewals,
+    /// Between a loading and a renewal that both are due: whose turn it is.
+    is_renewals_turn: bool,
     /// Answers of this turn.
     done: Vec<(Address<CoreMail>, Vec<Done>)>,
     retries: RetryQueue,
@@ -175,6 +189,8 @@ impl Loader {
             asked: Vec::new(),
             waiting: Vec::new(),
             holds: BTreeMap::new(),
+            renewals: Renewals::default(),
+            is_renewals_turn: false,
             done: Vec::new(),
             retries: RetryQueue::default(),
             limit_log: LimitLog::default(),
@@ -203,6 +219,11 @@ impl Loader {
             LoaderMail::Holds(holds) => self.thread_holds(*holds, out),
             // Here nobody waits for it to be freed.
             LoaderMail::Retired(scripts) => drop(scripts),
+            LoaderMail::Spent { worker, version, what } => {
+                drop(what);
+                self.renewals.want(now, worker, version);
+                self.tell_missing();
+            }
             LoaderMail::Took { core, version } => self.core_took(core, version),
         }
     }
@@ -220,10 +241,53 @@ impl Loader {
             }
         }
         match &self.stage {
-            Stage::Idle if self.is_wanted && now.mono_ns >= self.next_ns => self.begin(now),
+            Stage::Idle => self.do_next(now, out),
             Stage::Building { .. } => self.build(out),
-            Stage::Idle | Stage::HandingOver { .. } | Stage::Telling { .. } => {}
+            Stage::HandingOver { .. } | Stage::Telling { .. } => {}
         }
+    }
+
+    /// Begins a loading or makes an instance anew; in turns, if both are due.
+    fn do_next(&mut self, now: Now, out: &mut Output<Mail>) {
+        self.renewals.forget_all_but(self.serving.version);
+        self.tell_missing();
+        let loads = self.is_wanted && now.mono_ns >= self.next_ns;
+        let renews = self.renewals.due_ns().is_some_and(|due_ns| due_ns <= now.mono_ns);
+        if renews && (self.is_renewals_turn || !loads) {
+            self.is_renewals_turn = false;
+            self.renew(now, out);
+        } else if loads {
+            self.is_renewals_turn = true;
+            self.begin(now);
+        }
+    }
+
+    /// Makes an instance of what serves for the thread that is to have one next.
+    fn renew(&mut self, now: Now, out: &mut Output<Mail>) {
+        let Some(worker) = self.renewals.next() else { return };
+        let (version, thread) = (self.serving.version, worker.thread());
+        match self.library.instance(version, thread) {
+            Ok(new) => {
+                self.renewals.made(worker);
+                self.stats.scripts_renewed.up();
+                let (to, mail) = worker.seal(&self.topology, News::Guests(Box::new(new)));
+                out.mail(to, mail);
+            }
+            Err(why) => {
+                self.renewals.want(now, worker, version);
+                tracing::error!(
+                    version = version.0,
+                    thread = thread.0,
+                    "the modules do not load once more for a thread whose memory was used up \
+                     (runtime.memory_max_bytes); its calls run at callers: {why}"
+                );
+            }
+        }
+        self.tell_missing();
+    }
+
+    fn tell_missing(&self) {
+        self.stats.scripts_missing.set(self.renewals.wanted() as u64);
     }
 
     fn begin(&mut self, now: Now) {
@@ -258,7 +322,7 @@ impl Loader {
         };
         let version = edition.version;
         if let Some(to) = left.pop_front() {
-            let new = match self.library.instance(thread_of(to)) {
+            let new = match self.library.instance(version, thread_of(to)) {
                 Ok(new) => new,
                 Err(why) => return self.fail(version, &why),
             };
@@ -322,6 +386,7 @@ impl Loader {
             return;
         }
         self.serving = std::mem::take(edition);
+        self.library.serves(version);
         self.stage = Stage::Idle;
         self.stats.reloads.up();
         self.tell_versions();
@@ -335,6 +400,7 @@ impl Loader {
         self.stage = Stage::Idle;
         self.stats.reloads_failed.up();
         let serving = self.serving.version;
+        self.library.serves(serving);
         tracing::error!(
             version = version.0,
             "the modules do not load, version {serving} goes on: {why}"
@@ -411,8 +477,12 @@ impl Loader {
         self.retries.hold_back(now, out, &self.stats.dropped_mail);
         let next = match &self.stage {
             Stage::Building { .. } => Some(now.mono_ns),
-            Stage::Idle if self.is_wanted => Some(self.next_ns.max(now.mono_ns)),
-            Stage::Idle | Stage::HandingOver { .. } | Stage::Telling { .. } => None,
+            Stage::Idle => {
+                let loads_ns = self.is_wanted.then_some(self.next_ns);
+                let next_ns = [loads_ns, self.renewals.due_ns()].into_iter().flatten().min();
+                next_ns.map(|next_ns| next_ns.max(now.mono_ns))
+            }
+            Stage::HandingOver { .. } | Stage::Telling { .. } => None,
         };
         let look = self.watch.as_ref().map(|_| self.look_ns.max(now.mono_ns));
         out.wake_at([next, look, self.retries.due_ns()].into_iter().flatten().min());

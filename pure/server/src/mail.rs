@@ -10,7 +10,7 @@
 //! room ── Directory ──▶ every thread that lists        worker, room ── Sever ──▶ every core
 //! worker, room ── Notify, Streams ──▶ room             worker, room ── Cache ──▶ worker, room
 //! core, worker, room ── Events ──▶ thread of events     the network ── Fetched ──▶ worker, room
-//! loader ── Guests ──▶ worker, room, then core ── Holds, Retired, Took ──▶ loader      a signal ── Signal ──▶ loader
+//! loader ── Guests ──▶ worker, room, then core ── Holds, Retired, Spent, Took ──▶ loader      a signal ── Signal ──▶ loader
 //! core, worker, room ── Parcel, Directory, Cache, Sever ──▶ gate ── to other nodes, and from them
 //! a transport ── Letter, Node ──▶ gate ── Nodes ──▶ every thread
 //! ```
@@ -33,7 +33,7 @@ use game::cache::CacheChange;
 use game::directory::DirectoryEvent;
 use game::events::EventJob;
 use game::fetch::{FetchAnswer, FetchFailed};
-use game::guest::{FollowWish, GuestVersion, JoinRequest, Presence};
+use game::guest::{FollowWish, GuestVersion, JoinRequest, Presence, Retired};
 use game::match_id::MatchId;
 use game::node::NodeId;
 use game::notifications::Sent;
@@ -47,7 +47,7 @@ use uuid::Uuid;
 pub use wire::nakama::Format;
 
 use crate::gate::NodeNews;
-use crate::guests::{NewGuests, Retired};
+use crate::guests::NewGuests;
 use crate::hooks::Hooks;
 
 pub use address::{Address, Mail, Peer, SessionAddress, ThreadMail, Topology, WorkerAddress};
@@ -256,6 +256,9 @@ pub enum LoaderMail {
     Holds(Box<Holds>),
     /// From workers and rooms: what they run no more.
     Retired(Retired),
+    /// From the batcher and companions: calls have used up the memory of their newest version. They run no
+    /// calls until they have another instance of it.
+    Spent { worker: WorkerAddress, version: GuestVersion, what: Retired },
     /// From a core: calls begin on this version.
     Took { core: Address<CoreMail>, version: GuestVersion },
 }
@@ -686,6 +689,7 @@ impl LoaderMail {
             Self::Watch => "watch",
             Self::Holds(_) => "holds",
             Self::Retired(_) => "retired",
+            Self::Spent { .. } => "spent",
             Self::Took { .. } => "took",
         }
     }

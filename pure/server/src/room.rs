@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use event::{Handler, Input, Now, Output, ThreadId, TimerId, Timers};
 use game::directory::{DirectoryEvent, RoomKey, Version};
-use game::guest::{GuestVersion, PresenceReason, Scripts};
+use game::guest::{GuestVersion, PresenceReason, Retired, Scripts};
 use game::match_id::MatchId;
 use game::stream::StreamPresence;
 use uuid::Uuid;
@@ -35,7 +35,7 @@ use self::asks::Fetch;
 use self::callbacks::Callback;
 use self::registry::{Key, Streams};
 use crate::frames::Outbox;
-use crate::guests::{NewGuests, Retired};
+use crate::guests::NewGuests;
 use crate::limit_log::LimitLog;
 use crate::mail::{
     Address, CoreMail, EventsMail, GateMail, HeldVersion, Holds, HostCall, ListerMail, LoaderMail,

@@ -20,6 +20,7 @@ mod hooks;
 mod host;
 mod queues;
 mod shipped;
+mod spent;
 mod waiting;
 
 use std::collections::VecDeque;
@@ -29,11 +30,13 @@ use event::{CallTime, ConnId, Handler, Input, Now, Output, Requester, ThreadId};
 use game::api::{self, Effect};
 use game::db::DbError;
 use game::error::{ApiError, Code};
-use game::guest::{GuestCall, GuestVersion, HostError, Returned, ScriptError, ScriptFailure};
+use game::guest::{
+    GuestCall, GuestVersion, HostError, Retired, Returned, ScriptError, ScriptFailure,
+};
 use game::session::{Claims, Signer};
 
 use crate::fair::FairQueue;
-use crate::guests::{Guests, NewGuests, Retired};
+use crate::guests::{Guests, Instance, NewGuests};
 use crate::limit_log::LimitLog;
 use crate::mail::{
     Address, Asker, BatcherMail, CallerMail, CoreMail, Done, EventsMail, Format, HasherMail,
@@ -233,13 +236,16 @@ impl Worker {
         self.resources.db.rest(false);
     }
 
-    /// Calls begin on a new version of the guest code. What was learnt of functions was of the one before.
+    /// Calls begin on a new version of the guest code, or on another instance of the same. What was learnt
+    /// of functions was of the version before.
     fn take_guests(&mut self, new: NewGuests) {
         let NewGuests { version, scripts, said } = new;
         self.resources.listen(scripts.registered());
         self.resources.say(said);
+        if version != self.guests.version() {
+            self.left = Left::default();
+        }
         let retired = self.guests.take_on(version, scripts);
-        self.left = Left::default();
         self.tell_held(retired);
     }
 
@@ -259,9 +265,9 @@ impl Worker {
         self.mails.push(loader.seal(&self.topology, LoaderMail::Holds(Box::new(holds))));
     }
 
-    /// A call is over that began on this version.
-    fn call_ended(&mut self, version: GuestVersion) {
-        if let Some(retired) = self.guests.end(version) {
+    /// A call is over that began on this instance.
+    fn call_ended(&mut self, instance: Instance) {
+        if let Some(retired) = self.guests.end(instance) {
             self.tell_held(Some(retired));
         }
     }

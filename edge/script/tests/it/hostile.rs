@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use game::guest::{MatchContext, ScriptFailure};
+use game::guest::{CallId, GuestCall, MatchContext, Reply, ScriptFailure, Scripts as _, Step};
 use game::value::Value;
 
 use crate::host::{TestDispatcher, TestHost};
@@ -172,11 +172,43 @@ fn a_vm_that_stays_full_is_made_anew() {
     let mut scripts = LuaScripts::load(sources.clone(), limits, &mut host).unwrap();
     let error = scripts.rpc(&mut host, &context(), "fill", b"").unwrap_err();
     assert_eq!(error.kind, ScriptFailure::OutOfMemory);
+    // By the call that used it up, and not by the next one.
+    assert!(scripts.memory_bytes() > 0 && scripts.take_spent().is_none());
     let count = scripts.rpc(&mut host, &context(), "count", b"").unwrap().unwrap();
     assert_eq!((count.as_ref(), memory.rebuilt_count()), (&b"0"[..], 1));
     assert_eq!((memory.bytes(), memory.match_bytes()), (scripts.memory_bytes(), 0));
     drop(scripts);
     assert_eq!(memory.bytes(), 0);
+}
+
+/// Where nobody may wait for the modules to load.
+#[test]
+fn a_vm_that_stays_full_is_given_away_where_others_make_it_anew() {
+    let mut host = TestHost::default();
+    let text = "local nk, kept = require('nakama'), {}
+        nk.register_rpc(function() while true do kept[#kept + 1] = {} end end, 'fill')
+        nk.register_rpc(function() return ('x'):rep(1e9) end, 'much')
+        nk.register_rpc(function(_, id) return nk.match_signal(id, '') end, 'ask')";
+    let memory: Arc<VmMemory> = Arc::default();
+    let limits = LuaLimits { memory: memory.clone(), is_renewed_elsewhere: true, ..roomy() };
+    let mut scripts = load_with(&[("m.lua", text)], limits, &mut host).unwrap();
+    let ask = GuestCall::Rpc { id: "ask", payload: b"00000000-0000-0000-0000-000000000000.n" };
+    let waits = CallId(7);
+    let step = scripts.call(&mut host, waits, &context(), ask);
+    assert!(matches!(step, Step::Waits(_)), "{step:?}");
+    // What is not kept leaves the VM as it was.
+    let error = scripts.rpc(&mut host, &context(), "much", b"").unwrap_err();
+    assert!(error.kind == ScriptFailure::OutOfMemory && scripts.take_spent().is_none());
+    let error = scripts.rpc(&mut host, &context(), "fill", b"").unwrap_err();
+    assert_eq!((error.kind, memory.rebuilt_count()), (ScriptFailure::OutOfMemory, 1));
+    let spent = scripts.take_spent();
+    assert!(spent.is_some() && scripts.take_spent().is_none() && memory.bytes() > 0);
+    // Whoever frees it is no longer this thread.
+    std::thread::spawn(move || drop(spent)).join().unwrap();
+    assert_eq!(memory.bytes(), 0);
+    let step = scripts.resume(&mut host, waits, Ok(Reply::Text(b"late".as_slice().into())));
+    let Step::Done(Err(error)) = step else { panic!("{step:?}") };
+    assert!(error.message.contains("runtime.memory_max_bytes"), "{error}");
 }
 
 #[test]

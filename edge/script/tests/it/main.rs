@@ -43,6 +43,7 @@ fn tight() -> LuaLimits {
         memory: Arc::default(),
         stacktrace: false,
         slice_us: None,
+        is_renewed_elsewhere: false,
     }
 }
 

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use game::api::Style;
 use game::guest::{
     Answer, CallContext, CallId, Finding, GuestCall, Host, MatchContext, MatchScript, Registered,
-    Returned, ScriptError, ScriptFailure, Scripts, Step,
+    Retired, Returned, ScriptError, ScriptFailure, Scripts, Step,
 };
 
 /// A language by its name, as it is on one thread.
@@ -156,6 +156,10 @@ impl Scripts for Languages {
         if let Some((_, scripts)) = language.and_then(|language| self.languages.get_mut(language)) {
             scripts.cancel(id);
         }
+    }
+
+    fn take_spent(&mut self) -> Option<Retired> {
+        self.languages.iter_mut().find_map(|(_, scripts)| scripts.take_spent())
     }
 
     fn match_new(

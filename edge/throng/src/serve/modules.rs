@@ -31,7 +31,8 @@ use crate::memory;
 /// Lines about modules that the log gets when they are loaded.
 const FINDINGS_LOGGED_MAX: usize = 20;
 
-/// One version of the modules, compiled.
+/// One version of the modules, compiled. What was compiled is shared by its copies.
+#[derive(Clone)]
 pub(super) struct Code {
     /// Its number, and a hash of its files.
     pub(super) edition: Edition,
@@ -130,6 +131,8 @@ impl Maker {
     ) -> anyhow::Result<(Box<dyn Scripts + Send>, Resources)> {
         let is_companion = self.topology.companions.iter().any(|one| one.thread() == thread);
         let slice_us = is_companion.then_some(self.settings.runtime.core_slice_us);
+        // There sockets or a transaction would wait for modules that load.
+        let is_renewed_elsewhere = is_companion || self.topology.batcher.thread() == thread;
         let db = self.store.connect_with(self.sql.loading).context(NO_CONNECTION)?;
         let random = fresh_random()?;
         let host = self.host.clone();
@@ -146,7 +149,7 @@ impl Maker {
                 .context("cannot start the modules in WebAssembly (`runtime.path`)")?;
             languages.push(("WebAssembly", Box::new(wasm)));
         }
-        let limits = LuaLimits { slice_us, ..self.limits.clone() };
+        let limits = LuaLimits { slice_us, is_renewed_elsewhere, ..self.limits.clone() };
         let lua = LuaScripts::load(code.sources.clone(), limits, &mut host)
             .context("cannot load the modules (`runtime.path`)")?;
         languages.push(("Lua", Box::new(lua)));
@@ -206,6 +209,7 @@ pub(super) fn lua_limits(config: &Config) -> LuaLimits {
         load_budget_ms: config.runtime.load_budget_ms,
         stacktrace: config.runtime.stacktrace,
         slice_us: None,
+        is_renewed_elsewhere: false,
         memory: Arc::new(VmMemory::new(match config.runtime.all_memory_bytes_max {
             0 => memory::of_machine_bytes() / 2,
             bytes => bytes,

@@ -30,13 +30,20 @@ pub(super) struct Folder {
     config: RuntimeConfig,
     maker: Arc<Maker>,
     shutdown_grace_s: u32,
-    /// What was read last, if it loads; and whether its author has been told about it.
-    code: Option<(Code, bool)>,
+    /// What serves.
+    serving: Code,
+    /// What was read last, if it loads and does not serve yet; and whether its author has been told about it.
+    next: Option<(Code, bool)>,
 }
 
 impl Folder {
-    pub(super) fn new(config: RuntimeConfig, maker: Arc<Maker>, shutdown_grace_s: u32) -> Self {
-        Self { config, maker, shutdown_grace_s, code: None }
+    /// The folder from which this code was read, and run for all threads.
+    pub(super) fn new(
+        config: RuntimeConfig,
+        shutdown_grace_s: u32,
+        (maker, serving): (Arc<Maker>, Code),
+    ) -> Self {
+        Self { config, maker, shutdown_grace_s, serving, next: None }
     }
 }
 
@@ -46,7 +53,7 @@ impl Library for Folder {
     }
 
     fn read(&mut self, version: GuestVersion) -> Result<Edition, String> {
-        self.code = None;
+        self.next = None;
         let path = &self.config.path;
         if !path.is_dir() {
             return Err(format!("{} (`runtime.path`) is not a folder", path.display()));
@@ -58,23 +65,26 @@ impl Library for Folder {
             if look(path) == before {
                 let code = code.map_err(|error| format!("{error:#}"))?;
                 let edition = code.edition.clone();
-                self.code = Some((code, false));
+                self.next = Some((code, false));
                 return Ok(edition);
             }
         }
         Err(format!("the files in {} go on changing", path.display()))
     }
 
-    fn instance(&mut self, thread: ThreadId) -> Result<NewGuests, String> {
-        let Some((code, is_told)) = &mut self.code else {
-            return Err("nothing has been read".to_owned());
+    fn instance(&mut self, version: GuestVersion, thread: ThreadId) -> Result<NewGuests, String> {
+        let mut is_known = true;
+        let (code, is_told) = match &mut self.next {
+            Some((code, is_told)) if code.edition.version == version => (&*code, is_told),
+            // Who wrote it was told when it was new.
+            _ if self.serving.edition.version == version => (&self.serving, &mut is_known),
+            _ => return Err(format!("version {version} has not been read")),
         };
         let (scripts, mut resources) = match self.maker.instance(code, thread) {
             Ok(made) => made,
             Err(error) => {
                 // The error is one line of one module: what else stands in the text is better known now.
                 warn(&code.findings_of_text());
-                self.code = None;
                 return Err(format!("{error:#}"));
             }
         };
@@ -82,7 +92,14 @@ impl Library for Folder {
             warn(&code.findings(scripts.registered(), self.shutdown_grace_s));
         }
         let said = resources.take_said();
-        Ok(NewGuests { version: code.edition.version, scripts, said })
+        Ok(NewGuests { version, scripts, said })
+    }
+
+    fn serves(&mut self, version: GuestVersion) {
+        if let Some((code, _)) = self.next.take_if(|(code, _)| code.edition.version == version) {
+            self.serving = code;
+        }
+        self.next = None;
     }
 }
 

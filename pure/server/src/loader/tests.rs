@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use event::{ConnId, Handler as _, Input, Now, Output, ThreadId};
-use game::guest::{GuestVersion, Registered};
+use game::guest::{GuestVersion, Registered, Retired};
+use game::node::Nodes;
 use uuid::Uuid;
 
 use super::{Edition, Library, Loader, OLDER_VERSIONS_MAX, WAITERS_MAX, Watch};
@@ -13,7 +16,7 @@ use crate::guests::NewGuests;
 use crate::guests::tests::Idle;
 use crate::mail::{
     CoreMail, Format, HeldVersion, Holds, Job, LoaderMail, Mail, News, Outcome, Queue, RoomMail,
-    SessionAddress, Topology, Work,
+    SessionAddress, Topology, Work, WorkerAddress,
 };
 use crate::resources::Said;
 use crate::stats::LoaderStats;
@@ -26,7 +29,10 @@ type Content = Result<Vec<String>, (&'static str, bool)>;
 struct Folder {
     told: Receiver<Content>,
     content: Content,
-    version: GuestVersion,
+    /// The versions that it has: the one that serves, and one that was read.
+    versions: BTreeSet<GuestVersion>,
+    /// Whether what serves loads once more.
+    is_well: Arc<AtomicBool>,
 }
 
 impl Library for Folder {
@@ -38,17 +44,31 @@ impl Library for Folder {
         if let Some(content) = self.told.try_iter().last() {
             self.content = content;
         }
-        self.version = version;
+        self.versions.insert(version);
         match self.content {
             Err((why, true)) => Err(why.to_owned()),
             _ => Ok(Edition { version, hash: format!("hash-{version}") }),
         }
     }
 
-    fn instance(&mut self, _: ThreadId) -> Result<NewGuests, String> {
-        let events = self.content.clone().map_err(|(why, _)| why.to_owned())?;
+    fn instance(&mut self, version: GuestVersion, _: ThreadId) -> Result<NewGuests, String> {
+        assert!(self.versions.contains(&version), "{version} was not read, or forgotten");
+        let is_next = self.versions.last() == Some(&version) && self.versions.len() > 1;
+        let events = match &self.content {
+            Ok(events) => events.clone(),
+            Err((why, _)) if is_next => return Err((*why).to_owned()),
+            Err(_) => Vec::new(),
+        };
+        if !is_next && !self.is_well.load(Relaxed) {
+            return Err("a.lua:1: out of luck".to_owned());
+        }
         let scripts = Box::new(Idle::new(Registered { events, ..Registered::default() }));
-        Ok(NewGuests { version: self.version, scripts, said: Said::default() })
+        Ok(NewGuests { version, scripts, said: Said::default() })
+    }
+
+    fn serves(&mut self, version: GuestVersion) {
+        self.versions.retain(|one| *one == version);
+        assert_eq!(self.versions.len(), 1, "{version} serves and was not read");
     }
 }
 
@@ -60,6 +80,7 @@ struct Rig {
     topology: Arc<Topology>,
     stats: Arc<LoaderStats>,
     folder: Sender<Content>,
+    is_well: Arc<AtomicBool>,
     now: Now,
     posts: Vec<(ThreadId, Mail)>,
 }
@@ -69,11 +90,12 @@ impl Rig {
         let topology = Arc::new(topology.with_loader());
         let (folder, told) = channel();
         let stats: Arc<LoaderStats> = Arc::default();
-        let library = Folder { told, content: Ok(Vec::new()), version: GuestVersion::FIRST };
+        let (versions, is_well) = ([GuestVersion::FIRST].into(), Arc::new(AtomicBool::new(true)));
+        let library = Folder { told, content: Ok(Vec::new()), versions, is_well: is_well.clone() };
         let first = Edition { version: GuestVersion::FIRST, hash: "hash-1".to_owned() };
         let made = (Box::new(library) as _, first);
         let loader = Loader::new(topology.clone(), stats.clone(), made);
-        Self { loader, topology, stats, folder, now: Now::default(), posts: Vec::new() }
+        Self { loader, topology, stats, folder, is_well, now: Now::default(), posts: Vec::new() }
     }
 
     fn input(&mut self, input: Input<'_, Mail>) -> Option<u64> {
@@ -277,6 +299,138 @@ fn so_many_older_versions_may_be_held_and_who_holds_them_is_named() {
     assert_eq!(rig.stats.guest_versions_older.read(), 0);
     rig.ask(2);
     assert!(rig.handed().0.iter().all(|(_, version)| version.0 == 10));
+}
+
+impl Rig {
+    fn spent(&mut self, worker: WorkerAddress, version: u32) -> LoaderMail {
+        let what = Retired::new(());
+        LoaderMail::Spent { worker, version: GuestVersion(version), what }
+    }
+
+    /// Takes it in, and does no more at that time.
+    fn hear(&mut self, mail: LoaderMail) {
+        let (_, mail) = self.loader.me.seal(&self.topology, mail);
+        self.input(Input::Mail(mail));
+    }
+
+    /// At that time: who is handed an instance until nobody is to have one just then.
+    fn renewed(&mut self, at_ms: u64) -> Vec<ThreadId> {
+        self.now = Now::default();
+        self.now = Now { mono_ns: self.now.after_ms(at_ms).mono_ns, ..self.now };
+        while self.input(Input::Wake).is_some_and(|at_ns| at_ns <= self.now.mono_ns) {}
+        self.handed().0.into_iter().map(|(to, _)| to).collect()
+    }
+
+    fn guests(&self) -> [WorkerAddress; 2] {
+        let companion = WorkerAddress::Caller(self.topology.companions[0]);
+        [WorkerAddress::Batcher(self.topology.batcher), companion]
+    }
+}
+
+fn with_companions() -> Rig {
+    Rig::new(Topology::with_companions(Nodes::alone("node1"), (1, 1, 1)))
+}
+
+#[test]
+fn who_has_used_its_memory_up_has_another_instance_at_once_and_then_after_pauses_that_grow() {
+    let mut rig = with_companions();
+    let [batcher, companion] = rig.guests();
+    let mut at_ms = 0;
+    for pause_ms in [0, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 64_000] {
+        let spent = rig.spent(batcher, 1);
+        rig.hear(spent);
+        assert_eq!(rig.stats.scripts_missing.read(), 1);
+        if pause_ms > 0 {
+            assert_eq!(rig.renewed(at_ms + pause_ms - 1), [], "{pause_ms}");
+            // Others have theirs meanwhile.
+            if pause_ms == 8_000 {
+                let spent = rig.spent(companion, 1);
+                rig.hear(spent);
+                assert_eq!(rig.renewed(at_ms + pause_ms - 1), [companion.thread()]);
+            }
+        }
+        at_ms += pause_ms;
+        assert_eq!(rig.renewed(at_ms), [batcher.thread()], "{pause_ms}");
+        assert_eq!(rig.stats.scripts_missing.read(), 0);
+    }
+    assert_eq!(rig.stats.scripts_renewed.read(), 10);
+    // Who has kept its memory for long begins anew.
+    assert_eq!(rig.renewed(at_ms + 64_000), []);
+    let spent = rig.spent(batcher, 1);
+    rig.hear(spent);
+    assert_eq!(rig.renewed(at_ms + 64_000), [batcher.thread()]);
+}
+
+#[test]
+fn what_does_not_load_once_more_is_tried_again_later() {
+    let mut rig = with_companions();
+    let [batcher, _] = rig.guests();
+    rig.is_well.store(false, Relaxed);
+    let spent = rig.spent(batcher, 1);
+    rig.hear(spent);
+    for at_ms in [0, 500, 999, 1_000, 2_999] {
+        assert_eq!(rig.renewed(at_ms), []);
+    }
+    rig.is_well.store(true, Relaxed);
+    assert_eq!((rig.renewed(2_999), rig.stats.scripts_missing.read()), (vec![], 1));
+    assert_eq!(rig.renewed(3_000), [batcher.thread()]);
+}
+
+#[test]
+fn a_version_that_comes_meanwhile_is_instance_enough_and_one_that_does_not_load_is_none() {
+    let mut rig = with_companions();
+    let [batcher, companion] = rig.guests();
+    // One was made a moment ago, so that the next one waits.
+    let spent = rig.spent(batcher, 1);
+    rig.hear(spent);
+    assert_eq!(rig.renewed(0), [batcher.thread()]);
+    let spent = rig.spent(batcher, 1);
+    rig.hear(spent);
+    rig.folder.send(Err(("a.lua:3: no", false))).unwrap();
+    // All that is due is done, and the time passes for it: what is made is of the version that goes on.
+    rig.put(LoaderMail::Signal);
+    assert_eq!(rig.handed(), (vec![(batcher.thread(), GuestVersion(1))], vec![]));
+    assert_eq!(rig.stats.reloads_failed.read(), 1);
+    let spent = rig.spent(batcher, 1);
+    rig.hear(spent);
+    rig.folder.send(Ok(Vec::new())).unwrap();
+    rig.hear(LoaderMail::Signal);
+    let all = rig.topology.scripted().count();
+    assert_eq!(rig.renewed(1_500).len(), all, "the next version for each thread");
+    // One takes it and uses its memory up before all have it.
+    rig.holds(companion.thread(), 3, Vec::new());
+    let spent = rig.spent(companion, 3);
+    rig.hear(spent);
+    assert_eq!(rig.renewed(60_000), [], "not before the version serves");
+    rig.take(3, &[]);
+    let threads: Vec<_> = rig.handed().0;
+    assert_eq!(threads, [(companion.thread(), GuestVersion(3))], "the batcher wants none any more");
+    assert_eq!(rig.stats.scripts_missing.read(), 0);
+}
+
+#[test]
+fn loadings_and_instances_take_turns() {
+    let mut rig = with_companions();
+    let [batcher, companion] = rig.guests();
+    for worker in [batcher, companion] {
+        let spent = rig.spent(worker, 1);
+        rig.hear(spent);
+    }
+    rig.hear(LoaderMail::Signal);
+    rig.input(Input::Wake);
+    // It has been read, and instances of it are made, for these two as well.
+    let threads: BTreeSet<_> = rig.renewed(0).into_iter().collect();
+    assert_eq!(threads, rig.topology.scripted().collect());
+    rig.take(2, &[]);
+    assert_eq!((rig.handed().0, rig.stats.scripts_renewed.read()), (vec![], 0));
+    // After a loading it is their turn.
+    rig.hear(LoaderMail::Signal);
+    let spent = rig.spent(batcher, 2);
+    rig.hear(spent);
+    assert_eq!(rig.stats.reloads.read(), 1);
+    rig.now = Now { mono_ns: rig.now.after_ms(2_000).mono_ns, ..rig.now };
+    rig.input(Input::Wake);
+    assert_eq!(rig.handed().0, [(batcher.thread(), GuestVersion(2))]);
 }
 
 #[test]

@@ -91,7 +91,7 @@ impl Worker {
         };
         // What its core knows of the function may be of another version.
         let is_known = function.version == self.guests.version();
-        let may_run = is_known && !self.left.has(now, function.slot);
+        let may_run = is_known && self.guests.is_ready() && !self.left.has(now, function.slot);
         // What it reads is to be so when it writes.
         if !may_run || begin_lazily(&mut *self.resources.db).is_err() {
             return self.give_to_caller(&origin, None, call);
@@ -109,23 +109,23 @@ impl Worker {
         let of = GuestCall::Rpc { id: &call.id, payload: &call.payload };
         let step =
             self.piece(now, &mut guest, |scripts, host| scripts.call(host, id, &call.context, of));
-        let Guest { version, origin: Some(origin), slice: Some(slice), name, .. } = guest else {
+        let Guest { instance, origin: Some(origin), slice: Some(slice), name, .. } = guest else {
             unreachable!("a call in the batch is a client's")
         };
         let result = match step {
             Step::Done(result) => result,
             Step::Waits(_) | Step::Paused => {
-                self.guests.of(version).cancel(id);
-                self.call_ended(version);
+                self.guests.of(instance).cancel(id);
+                self.call_ended(instance);
                 return self.undo(now, &origin, slice, call);
             }
         };
-        self.call_ended(version);
+        self.call_ended(instance);
         let is_over_time = matches!(&result, Err(error) if error.kind == ScriptFailure::OutOfTime);
         if slice.leaves || is_over_time {
             return self.undo(now, &origin, slice, call);
         }
-        self.keep(&origin, ((&name, version), slice), result);
+        self.keep(&origin, ((&name, instance.version), slice), result);
     }
 
     /// A call has ended well, or with an error of its own: what it wrote stays, as at a caller.

@@ -31,7 +31,8 @@ impl Worker {
         // What its core knows of the function may be of another version.
         let is_known = function.is_some_and(|it| it.version == self.guests.version());
         let has_left = function.is_some_and(|it| self.left.has(now, it.slot));
-        if !is_known || has_left || self.paused.iter().any(is_paused) {
+        let may_run = is_known && self.guests.is_ready() && !has_left;
+        if !may_run || self.paused.iter().any(is_paused) {
             self.stats.calls_given_back.up();
             let (core, group, queue) = (job.address.core, job.group, job.queue);
             let to = (queue, job.address.conn, job.stream, None);
@@ -71,15 +72,14 @@ impl Worker {
     }
 }
 
-/// The core's record of the function that is called.
-fn function_of(queue: Queue) -> Option<Function> {
+/// The core's record of the function that is called, of calls that run where others wait.
+pub(super) fn function_of(queue: Queue) -> Option<Function> {
     match queue {
-        Queue::Companion { function } | Queue::Waiting { function, .. } => Some(function),
-        Queue::Batcher
-        | Queue::Batched { .. }
-        | Queue::Caller { .. }
-        | Queue::Hasher
-        | Queue::Lister
-        | Queue::Loader => None,
+        Queue::Companion { function }
+        | Queue::Batched { function }
+        | Queue::Waiting { function, .. } => Some(function),
+        Queue::Batcher | Queue::Caller { .. } | Queue::Hasher | Queue::Lister | Queue::Loader => {
+            None
+        }
     }
 }

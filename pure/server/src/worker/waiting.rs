@@ -23,8 +23,8 @@ use event::{Now, Output, ThreadId};
 use game::error::Code;
 use game::fetch::{FetchPayer, FetchRequest, Principal};
 use game::guest::{
-    Answer, Ask, CallContext, CallId, GuestCall, GuestVersion, HostError, Reply, Returned,
-    ScriptError, ScriptFailure, Scripts, Step,
+    Answer, Ask, CallContext, CallId, GuestCall, HostError, Reply, Returned, ScriptError,
+    ScriptFailure, Scripts, Step,
 };
 use game::match_id::MatchId;
 use game::session::Claims;
@@ -35,6 +35,7 @@ use super::batched::Slice;
 use super::hooks::Then;
 use super::host::{Blocking, WorkerHost, payer};
 use crate::fair::FairQueue;
+use crate::guests::Instance;
 use crate::mail::{
     AWAY, Address, Asker, CoreMail, Fetched, Format, HostCall, HostReturn, Job, Line, Mail,
     Outcome, Queue, RoomAnswer, RoomError, RoomMail, SessionAddress, SessionChanges, StreamMail,
@@ -90,8 +91,8 @@ impl Origin {
 #[derive(Debug)]
 pub(super) struct Guest {
     pub(super) id: CallId,
-    /// The version on which it began, and ends.
-    pub(super) version: GuestVersion,
+    /// On which it began, and ends.
+    pub(super) instance: Instance,
     /// Nobody waits for an event's handler.
     pub(super) origin: Option<Origin>,
     /// What is to be done when it is over.
@@ -231,8 +232,8 @@ impl Worker {
         };
         let (spent, payer) = (Spent::of(of), payer(&self.settings, context, origin.as_ref()));
         let name = name.to_owned();
-        let version = self.guests.begin();
-        Guest { id, version, origin, then, spent, payer, wait_left_ms, slice: None, name }
+        let instance = self.guests.begin();
+        Guest { id, instance, origin, then, spent, payer, wait_left_ms, slice: None, name }
     }
 
     /// Lends the scripts what they may ask for, for a piece of a call.
@@ -251,17 +252,20 @@ impl Worker {
             mails: &mut self.mails,
             payer: guest.payer,
         };
-        self.resources.guest_version = guest.version;
+        self.resources.guest_version = guest.instance.version;
         let (resources, spent) = (&mut self.resources, &mut guest.spent);
         let (used, slice) = (&mut self.used, guest.slice.as_mut());
         let is_batched = slice.is_some();
         let mut host = WorkerHost { now, resources, spent, used, slice, blocking };
-        let step = run(self.guests.of(guest.version), &mut host);
+        let step = run(self.guests.of(guest.instance), &mut host);
         if !is_batched && self.resources.db.in_transaction() {
             // Cannot be: host functions close their own. Left open it would lock everybody out.
-            let (name, version) = (&guest.name, guest.version.0);
+            let (name, version) = (&guest.name, guest.instance.version.0);
             tracing::error!(name, version, "a script left a transaction open; it was rolled back");
             let _ = self.resources.db.rollback();
+        }
+        if let Some(spent) = self.guests.take_spent(guest.instance) {
+            self.spent(now, guest, spent);
         }
         step
     }
@@ -558,33 +562,33 @@ impl Worker {
     fn cancel(&mut self, guest: Guest, error: ScriptError) {
         self.begin_call_time();
         self.used = Used::default();
-        self.guests.of(guest.version).cancel(guest.id);
+        self.guests.of(guest.instance).cancel(guest.id);
         self.ended(guest, Err(error));
     }
 
     /// A call is over: what is left of its job is done, and answered.
     fn ended(&mut self, guest: Guest, result: Result<Returned, ScriptError>) {
-        let Guest { version, origin, then, name, .. } = guest;
-        self.call_ended(version);
-        self.then((origin, (&name, version)), then, result);
+        let Guest { instance, origin, then, name, .. } = guest;
+        self.call_ended(instance);
+        self.then((origin, (&name, instance.version)), then, result);
     }
 
     /// Ends all calls that wait, because the thread does.
     pub(super) fn cancel_all(&mut self) {
         for (number, waiting) in std::mem::take(&mut self.waiting.calls) {
-            let Guest { id, version, name, .. } = waiting.guest;
-            self.guests.of(version).cancel(id);
+            let Guest { id, instance, name, .. } = waiting.guest;
+            self.guests.of(instance).cancel(id);
             if waiting.question == Question::Fetch {
                 self.resources.cancel_fetch(number);
             }
-            let version = version.0;
+            let version = instance.version.0;
             tracing::warn!(name, version, "a call that waited is cancelled: the server stops");
         }
         let answered = std::iter::from_fn(|| self.waiting.answered.pop()).map(|(guest, _)| guest);
         let paused = std::mem::take(&mut self.paused).into_iter();
-        for Guest { id, version, name, .. } in paused.chain(answered) {
-            self.guests.of(version).cancel(id);
-            let version = version.0;
+        for Guest { id, instance, name, .. } in paused.chain(answered) {
+            self.guests.of(instance).cancel(id);
+            let version = instance.version.0;
             tracing::warn!(name, version, "a call that waited is cancelled: the server stops");
         }
         self.waiting.due.clear();

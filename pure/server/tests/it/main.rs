@@ -32,6 +32,7 @@ mod sessions;
 mod shutdown;
 mod sim;
 mod sockets;
+mod spent;
 mod status;
 mod streams;
 mod waiting;

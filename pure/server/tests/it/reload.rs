@@ -11,7 +11,8 @@ use server::hooks::Hooks;
 use server::mail::{Asker, CoreMail, News, RoomMail};
 use store::Store;
 
-use crate::rig::{Plan, Rig, SLICE_US, context, settings};
+use crate::rig::{Plan, Rig, context, settings};
+use crate::spent::limits;
 
 impl Rig {
     /// A version of the modules for one thread, as the loader hands it out.
@@ -22,9 +23,8 @@ impl Rig {
     ) -> (Box<NewGuests>, Hooks) {
         let settings = settings();
         let sources = Arc::new(Sources::from_texts(modules.iter().copied()).unwrap());
-        let is_companion = self.topology.companions.iter().any(|one| one.thread() == thread);
-        let (random, slice_us) = (Random::from_number(7), is_companion.then_some(SLICE_US));
-        let what = (&self.topology.nodes, thread, random, &self.machine, slice_us);
+        let limits = limits(&self.topology, thread, self.topology.loader.is_some());
+        let what = (&self.topology.nodes, thread, Random::from_number(7), &self.machine, limits);
         let db = Box::new(Store::open_in_memory().unwrap().connect().unwrap());
         let mut made = context(what, &settings, db, &sources);
         let version = GuestVersion(number);

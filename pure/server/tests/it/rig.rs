@@ -26,7 +26,9 @@ use server::room::Room;
 use server::settings::{
     AnswerSettings, LimitSettings, MatchSettings, RuntimeSettings, Settings, SocketSettings,
 };
-use server::stats::{CoreStats, GateStats, ListerStats, RoomStats, Sample, WorkerStats};
+use server::stats::{
+    CoreStats, GateStats, ListerStats, LoaderStats, RoomStats, Sample, WorkerStats,
+};
 use server::worker::Worker;
 use store::Store;
 
@@ -34,12 +36,15 @@ use crate::clock::WorkerClock;
 use crate::cluster::{Letter, Post, add_gate, salt};
 use crate::disk::{Disk, OnDisk};
 use crate::network::Network;
+use crate::spent::{limits, loader};
 
 pub(crate) use bytes::{close_frame, member, request, server_key, text_frame, upgrade};
 
 pub(crate) const UNIX_MS: u64 = 1_700_000_000_000;
 /// More than a small call takes in a debug build.
 pub(crate) const SLICE_US: u32 = 5_000;
+/// Enough for a few modules.
+pub(crate) const SMALL_BYTES: usize = 8 << 20;
 /// Turns until everything must be at rest.
 const TURNS_MAX: usize = 10_000;
 
@@ -88,6 +93,7 @@ pub(crate) struct Rig {
     pub(crate) room_stats: Vec<Arc<RoomStats>>,
     pub(crate) worker_stats: Vec<Arc<WorkerStats>>,
     pub(crate) lister_stats: Arc<ListerStats>,
+    pub(crate) loader_stats: Arc<LoaderStats>,
     pub(crate) gate_stats: Arc<GateStats>,
     /// What leaves for other nodes.
     pub(crate) letters: Receiver<Letter>,
@@ -110,6 +116,9 @@ pub(crate) struct Plan<'a> {
     pub(crate) callers: u16,
     /// Whether each core has a companion; calls there have slices of [`SLICE_US`].
     pub(crate) companions: bool,
+    /// Whether there is a thread that loads modules: then VMs of the batcher and of companions have
+    /// [`SMALL_BYTES`], and it makes them anew.
+    pub(crate) loader: bool,
     pub(crate) modules: &'a [(&'a str, &'a str)],
     pub(crate) tune: fn(&mut Settings),
     /// Where the database is; in memory, which needs no syncing, if none is given.
@@ -127,6 +136,7 @@ impl Default for Plan<'_> {
             rooms: 1,
             callers: 1,
             companions: false,
+            loader: false,
             modules: &[],
             tune: |_| {},
             disk: None,
@@ -361,18 +371,19 @@ impl Rig {
         let random = |id: ThreadId| Random::from_number(salt + u64::from(id.0) + 100);
         let connect = || plan.connect(store);
         let topology = plan.topology(&nodes);
-        let companions = topology.companions.clone();
+        let base = topology.clone();
         let context = |id: ThreadId| {
-            let slice_us = companions.iter().any(|one| one.thread() == id).then_some(SLICE_US);
-            context((&nodes, id, random(id), &machine, slice_us), &settings, connect(), &sources)
+            let limits = limits(&base, id, plan.loader);
+            context((&nodes, id, random(id), &machine, limits), &settings, connect(), &sources)
         };
-        let (topology, contexts, hooks) = contexts(topology, context);
+        let (topology, contexts, hooks) = contexts(topology, plan.loader, context);
         let core_stats: Vec<Arc<CoreStats>> = (0..cores).map(|_| Arc::default()).collect();
         let room_stats: Vec<Arc<RoomStats>> = (0..rooms).map(|_| Arc::default()).collect();
         let worker_stats: Vec<Arc<WorkerStats>> =
             (0..plan.callers + cores + 3).map(|_| Arc::default()).collect();
         let lister_stats: Arc<ListerStats> = Arc::default();
         let mut contexts = contexts.into_iter();
+        let loader_stats: Arc<LoaderStats> = Arc::default();
         let (gate_stats, (to_letters, letters)) = (Arc::<GateStats>::default(), channel());
         let world = Rc::new({
             let mut handlers: Vec<Boxed> = Vec::new();
@@ -396,6 +407,9 @@ impl Rig {
                 let worker = Worker::new(id, topology, settings, stats.clone(), context);
                 handlers.push(Box::new(worker));
             }
+            if plan.loader {
+                handlers.push(loader(&topology, &settings, &sources, &loader_stats));
+            }
             add_gate(&mut handlers, &topology, Post(to_letters), &gate_stats);
             World::new(handlers)
         });
@@ -406,6 +420,7 @@ impl Rig {
             room_stats,
             worker_stats,
             lister_stats,
+            loader_stats,
             gate_stats,
             letters,
             slots: Cell::new(0),
@@ -709,6 +724,7 @@ impl Rig {
         let rooms = self.room_stats.iter().map(|stats| of(stats.samples())).sum::<u64>();
         let lister = of(self.lister_stats.samples());
         lister
+            + of(self.loader_stats.samples())
             + of(self.gate_stats.samples())
             + cores
             + rooms
@@ -717,9 +733,10 @@ impl Rig {
 }
 
 /// What each thread with scripts works with, and which names have hooks; there is one thread more if the
-/// scripts handle events.
+/// scripts handle events, and one behind it that loads them if that is wanted.
 fn contexts(
     mut topology: Topology,
+    has_loader: bool,
     context: impl Fn(ThreadId) -> ThreadContext,
 ) -> (Arc<Topology>, Vec<ThreadContext>, Arc<Hooks>) {
     let mut contexts: Vec<ThreadContext> = topology.scripted().map(&context).collect();
@@ -727,6 +744,9 @@ fn contexts(
     if hooks.has_events() {
         topology = topology.with_events();
         contexts.extend(topology.events.map(|events| context(events.thread())));
+    }
+    if has_loader {
+        topology = topology.with_loader();
     }
     (Arc::new(topology), contexts, Arc::new(hooks))
 }
@@ -745,7 +765,7 @@ fn thread(handler: Boxed) -> Thread {
 }
 
 pub(crate) fn context(
-    (nodes, id, random, machine, slice_us): (&Nodes, ThreadId, Random, &Machine, Option<u32>),
+    (nodes, id, random, machine, limits): (&Nodes, ThreadId, Random, &Machine, LuaLimits),
     settings: &Settings,
     db: Box<dyn Database + Send>,
     sources: &Arc<Sources>,
@@ -765,13 +785,6 @@ pub(crate) fn context(
     let mut resources = Resources::new((nodes, id.0), db, random, host, wall, call_clock);
     resources.fetch = Some(network.door(0, id));
     let mut host = LoadingHost::new(Now { mono_ns: 0, unix_ms: UNIX_MS }, &mut resources);
-    // A debug build on a busy machine is slow: budgets are tested elsewhere.
-    let limits = LuaLimits {
-        call_budget_ms: 10_000,
-        callback_budget_ms: 10_000,
-        slice_us,
-        ..Default::default()
-    };
     let scripts = LuaScripts::load(sources.clone(), limits, &mut host).unwrap();
     ThreadContext { scripts: Box::new(scripts), resources }
 }

@@ -15,8 +15,8 @@ use game::fetch::{FetchRequest, Method};
 use game::guest::{
     Allowance, Answer, Ask, Broadcast, CallContext, CallId, GuestCall, Host, HostError,
     JoinVerdict, MatchCall, MatchContext, MatchInit, MatchMessage, MatchReturned, MatchScript,
-    Presence, PresenceReason, Registered, Reply, Returned, ScriptError, ScriptFailure, Scripts,
-    Step,
+    Presence, PresenceReason, Registered, Reply, Retired, Returned, ScriptError, ScriptFailure,
+    Scripts, Step,
 };
 use game::host::{Args, Ran, Returns, Unmetered};
 use game::value::Value;
@@ -290,6 +290,9 @@ fn run(
 pub(crate) struct Guests {
     pub(crate) registered: Registered,
     waiting: BTreeMap<CallId, Running>,
+    /// Whether a call has used up the memory, and whether nobody has been given what is left.
+    is_spent: bool,
+    is_kept: bool,
 }
 
 /// An RPC function's call: what is left of its program.
@@ -341,7 +344,7 @@ impl Guests {
             modules: vec![ARENA.to_owned()],
             ..Registered::default()
         };
-        Self { registered, waiting: BTreeMap::new() }
+        Self { registered, waiting: BTreeMap::new(), is_spent: false, is_kept: false }
     }
 }
 
@@ -373,6 +376,7 @@ impl Scripts for Guests {
         context: &CallContext,
         call: GuestCall<'_>,
     ) -> Step<Returned> {
+        assert!(!self.is_spent, "{id:?} begins where no memory is left");
         if !self.waiting.is_empty() {
             world().count(|happened| happened.interleaved += 1);
         }
@@ -389,6 +393,12 @@ impl Scripts for Guests {
                     && matches!(&step, Step::Done(Err(error)) if error.kind == ScriptFailure::OutOfTime)
                 {
                     world().is_slice_over.set(true);
+                } else if is_batched && world().fails(world().profile.spends) {
+                    // What it wrote stays, as with an error of its own.
+                    world().tell(format_args!("{id:?} uses up the memory"));
+                    (self.is_spent, self.is_kept) = (true, true);
+                    self.waiting.remove(&id);
+                    return Step::Done(Err(error("out of memory", ScriptFailure::OutOfMemory)));
                 }
                 step
             }
@@ -411,6 +421,10 @@ impl Scripts for Guests {
         self.waiting.remove(&id).unwrap();
         world().count(|happened| happened.gave_up += 1);
         world().tell(format_args!("{id:?} is cancelled"));
+    }
+
+    fn take_spent(&mut self) -> Option<Retired> {
+        std::mem::take(&mut self.is_kept).then(|| Retired::new(()))
     }
 
     fn match_new(

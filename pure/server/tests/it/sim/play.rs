@@ -42,6 +42,9 @@ pub(crate) struct Profile {
     pub(crate) stalls: u32,
     /// Guests have few steps.
     pub(crate) stops: u32,
+    /// Calls in the batch use up the memory of their guests; the modules load again.
+    pub(crate) spends: u32,
+    pub(crate) reloads: u32,
     /// Connections vanish when players act.
     pub(crate) vanishes: u32,
     /// Mailboxes are full for a while.
@@ -129,6 +132,8 @@ impl Profile {
             ids: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15),
             wait_max_ms,
             waiting_calls: if draw(0, 3) == 0 { draw(1, 3) } else { 1_024 },
+            spends: [1, 3, 9][draw(0, 2) as usize],
+            reloads: [0, 4, 20][draw(0, 2) as usize],
             nodes: if draw(0, 2) == 0 { 2 } else { 1 },
             losses: [0, 4, 20][draw(0, 2) as usize],
             has_zone: draw(0, 3) == 0,
@@ -177,6 +182,7 @@ fn play(seed: u64, change: impl FnOnce(&mut Profile)) -> Rc<World> {
             }
             8 => world.pass(u64::from(world.below(3_000)) * 1_000),
             _ if world.fails(world.profile.fills) => world.fill_a_mailbox(),
+            _ if world.fails(world.profile.reloads) => world.reload(),
             _ if world.profile.nodes > 1 && world.living() < 2 => {
                 if world.once_in(3) {
                     world.begin_anew();
@@ -221,8 +227,10 @@ fn play(seed: u64, change: impl FnOnce(&mut Profile)) -> Rc<World> {
     check::nothing_is_left(&world);
     let (batched, undone) = (world.stat("rpc_batched"), world.stat("rpc_undone"));
     let zone_ticks = world.stat("zone_ticks");
+    let loaded = [world.stat("scripts_renewed"), world.stat("reloads")];
     world.count(|happened| {
         (happened.batched, happened.undone, happened.zone_ticks) = (batched, undone, zone_ticks);
+        happened.loaded = loaded;
     });
     world
 }
@@ -318,7 +326,7 @@ type Count = fn(&Happened) -> u64;
 #[test]
 fn much_goes_wrong_and_much_well() {
     let all: Vec<Happened> = (0..48).map(|seed| play(seed, |_| ()).happened.get()).collect();
-    let kinds: [(&str, Count); 18] = [
+    let kinds: [(&str, Count); 20] = [
         ("mail is refused", |it| it.refused),
         ("the database fails", |it| it.db_faults),
         ("the database stalls", |it| it.db_stalls),
@@ -337,6 +345,8 @@ fn much_goes_wrong_and_much_well() {
         ("functions run in the batch", |it| it.batched),
         ("calls in the batch are undone", |it| it.undone),
         ("zones tick", |it| it.zone_ticks),
+        ("guests are made anew", |it| it.loaded[0]),
+        ("modules load again", |it| it.loaded[1]),
     ];
     for (what, of) in kinds {
         let count: u64 = all.iter().map(of).sum();

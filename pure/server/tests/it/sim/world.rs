@@ -119,8 +119,9 @@ pub(crate) struct Happened {
     /// Functions that ran in the batch, and that were undone there.
     pub(crate) batched: u64,
     pub(crate) undone: u64,
-    /// Ticks of zones.
+    /// Ticks of zones; guests made anew because their memory was used up, and versions that served.
     pub(crate) zone_ticks: u64,
+    pub(crate) loaded: [u64; 2],
 }
 
 /// All of it.
@@ -281,11 +282,12 @@ impl World {
             samples.iter().filter(|sample| sample.name == name).map(|sample| sample.value).sum()
         };
         let of_node = |node: &Node| {
-            let Stats { cores, rooms, workers, lister, gate } = &*node.stats.borrow();
+            let Stats { cores, rooms, workers, lister, loader, gate } = &*node.stats.borrow();
             cores.iter().map(|stats| of(stats.samples())).sum::<u64>()
                 + rooms.iter().map(|stats| of(stats.samples())).sum::<u64>()
                 + workers.iter().map(|stats| of(stats.samples())).sum::<u64>()
                 + of(lister.samples())
+                + of(loader.samples())
                 + of(gate.samples())
         };
         self.nodes.iter().map(of_node).sum()

@@ -3,20 +3,23 @@
 //! connections; it begins anew with nothing but the database.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use event::{Random, ThreadId};
-use game::guest::HostSettings;
+use game::guest::{GuestVersion, HostSettings};
 use game::node::{Incarnation, NodeId, Nodes};
 use game::session::Revocations;
 use server::core::Core;
 use server::gate::{Gate, NodeNews, Way};
+use server::guests::NewGuests;
 use server::hooks::Hooks;
 use server::lister::Lister;
-use server::mail::{GateMail, Topology};
-use server::resources::{Resources, ThreadContext};
+use server::loader::{Edition, Library, Loader};
+use server::mail::{GateMail, LoaderMail, Topology};
+use server::resources::{Resources, Said, ThreadContext};
 use server::room::Room;
-use server::stats::{CoreStats, GateStats, ListerStats, RoomStats, WorkerStats};
+use server::stats::{CoreStats, GateStats, ListerStats, LoaderStats, RoomStats, WorkerStats};
 use server::worker::Worker;
 
 use super::super::db::Faulty;
@@ -47,6 +50,7 @@ pub(super) struct Stats {
     pub(super) rooms: Vec<Arc<RoomStats>>,
     pub(super) workers: Vec<Arc<WorkerStats>>,
     pub(super) lister: Arc<ListerStats>,
+    pub(super) loader: Arc<LoaderStats>,
     pub(super) gate: Arc<GateStats>,
 }
 
@@ -57,6 +61,7 @@ impl Stats {
             rooms: (0..profile.rooms).map(|_| Arc::default()).collect(),
             workers: topology.workers().map(|_| Arc::default()).collect(),
             lister: Arc::default(),
+            loader: Arc::default(),
             gate: Arc::default(),
         }
     }
@@ -70,7 +75,8 @@ pub(super) fn topology(profile: &Profile, index: usize, life: u32) -> Arc<Topolo
         1 => Nodes::alone(NAMES[0]),
         _ => Nodes::new(&NAMES, NAMES[index], Incarnation(life)).unwrap(),
     };
-    Arc::new(Topology::of_node(nodes, (profile.cores, profile.rooms, profile.callers)))
+    let threads = (profile.cores, profile.rooms, profile.callers);
+    Arc::new(Topology::of_node(nodes, threads).with_loader())
 }
 
 /// Nodes, and what is between them.
@@ -166,6 +172,20 @@ impl World {
         u16::try_from(self.threads.len()).unwrap()
     }
 
+    /// The modules of some node are to be loaded again.
+    pub(crate) fn reload(&self) {
+        let index = self.below(u32::try_from(self.nodes.len()).unwrap()) as usize;
+        let node = &self.nodes[index];
+        if !node.is_alive.get() {
+            return;
+        }
+        let topology = node.topology.borrow();
+        let (to, mail) = topology.loader.unwrap().seal(&topology, LoaderMail::Signal);
+        let loader = &self.threads[usize::from(node.base + to.0)];
+        loader.mail.borrow_mut().push_back(mail);
+        loader.is_awake.set(true);
+    }
+
     /// The node that was lost begins anew. What is revoked it reads when the other one knows of it.
     pub(crate) fn begin_anew(&self) {
         let Some(index) = self.nodes.iter().position(|node| !node.is_alive.get()) else { return };
@@ -247,6 +267,38 @@ impl Way for Link {
     }
 }
 
+/// The versions of the guests that are there; some do not load.
+struct Modules(BTreeSet<GuestVersion>);
+
+impl Library for Modules {
+    fn look(&mut self) -> u64 {
+        0
+    }
+
+    fn read(&mut self, version: GuestVersion) -> Result<Edition, String> {
+        if world().fails(4) {
+            return Err("made up".to_owned());
+        }
+        self.0.insert(version);
+        Ok(Edition { version, hash: String::new() })
+    }
+
+    fn instance(&mut self, version: GuestVersion, thread: ThreadId) -> Result<NewGuests, String> {
+        assert!(self.0.contains(&version), "version {version} is forgotten, or was not read");
+        let world = world();
+        if world.fails(8) {
+            return Err("made up".to_owned());
+        }
+        world.tell(format_args!("version {version} is made for {}", thread.0));
+        let scripts = Box::new(Guests::new(world.profile.has_hooks));
+        Ok(NewGuests { version, scripts, said: Said::default() })
+    }
+
+    fn serves(&mut self, version: GuestVersion) {
+        self.0.retain(|one| *one == version);
+    }
+}
+
 /// All handlers of a node, by their numbers; none for a thread that there is not.
 fn handlers(
     played: &World,
@@ -296,6 +348,13 @@ fn handlers(
         let (topology, settings) = (topology.clone(), settings.clone());
         let worker = Worker::new(id, topology, settings, stats.clone(), context);
         handlers.push(Some(Box::new(worker)));
+    }
+    if let Some(loader) = topology.loader {
+        handlers.resize_with(usize::from(loader.thread().0), || None);
+        let (topology, stats) = (topology.clone(), stats.loader.clone());
+        let first = Edition { version: GuestVersion::FIRST, hash: String::new() };
+        let library = Box::new(Modules(BTreeSet::from([GuestVersion::FIRST])));
+        handlers.push(Some(Box::new(Loader::new(topology, stats, (library, first)))));
     }
     if let Some(gate) = topology.gate() {
         handlers.resize_with(usize::from(gate.thread().0), || None);

@@ -1,0 +1,78 @@
+/**
+ * A player who uses up the memory of the scripts on a core, or in the batch, again and again, where modules compute
+ * for a second while they load. Each time they are loaded once more; a neighbour on the same core, or who registers,
+ * waits for none of that.
+ *
+ * Not here: what one call may hold (guests.test.mjs).
+ */
+import { test } from "node:test";
+import assert from "node:assert/strict";
+import { cp, mkdtemp } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { bearer, http, newPlayer } from "../client.mjs";
+import { throngOnly, within } from "../server.mjs";
+import { besideNeighbour, CASE_MS_MAX, startVictim } from "./rig.mjs";
+
+/** Loadings that are waited for: the second one comes a second after the memory is used up again. */
+const RENEWED = 3;
+const FUNCTIONS = 32;
+
+/** A server with one core whose modules take a second to load. */
+async function victim(options) {
+  const dataDir = await mkdtemp(join(tmpdir(), "throng-spent-"));
+  const modules = join(dataDir, "modules");
+  for (const module of ["../modules/e2e.lua", "../modules/e2e_match.lua", "spent.lua"]) {
+    await cp(new URL(module, import.meta.url), join(modules, module.split("/").pop()));
+  }
+  const few = { "engine.cores": 1, "engine.rooms": 1, "engine.workers": 2 };
+  return startVictim({ dataDir, options: { ...few, "runtime.memory_max_bytes": 16 << 20, ...options } });
+}
+
+/** Until a function is known to be quick, and some more. */
+const CALLS_UNTIL_KNOWN = 24;
+
+/** Uses the memory up where quick calls run, with another function each time, until it is made anew so often. */
+async function spendAgainAndAgain(server, session, id) {
+  const call = (number, body) =>
+    http(server, "POST", `/v2/rpc/${id}${number}?unwrap`, { headers: bearer(session), body });
+  const refusals = [];
+  const spend = async () => {
+    for (let number = 1; ; number = (number % FUNCTIONS) + 1) {
+      const counters = await server.counters();
+      if (counters.of("scripts_renewed") >= RENEWED) return;
+      if (counters.of("scripts_missing") > 0) continue;
+      for (let count = 0; count < CALLS_UNTIL_KNOWN; count++) await call(number, "");
+      refusals.push(await call(number, "fill"));
+    }
+  };
+  await within(spend(), CASE_MS_MAX, () => "the memory is not used up, or not made anew");
+  return refusals;
+}
+
+async function attack(id, kinds, options) {
+  const server = await victim(options);
+  try {
+    const { session } = await newPlayer(server);
+    const harm = () => spendAgainAndAgain(server, session, id);
+    const { result, report } = await besideNeighbour(server, harm, { kinds });
+    assert.ok(result.every(({ status, text }) => status !== 200 && text.includes("runtime.memory_max_bytes")));
+    const lines = kinds.map((kind) => `${report[kind].p99_ms} ms for ${kind}`);
+    console.log(`${result.length} calls used memory up; 99 of 100 answers within ${lines.join(", ")}`);
+    const after = await server.counters();
+    assert.ok(after.of("scripts_renewed") >= RENEWED && after.of("scripts_rebuilt") >= RENEWED);
+    assert.match(server.logTail(), /has used up the memory of the scripts/);
+  } finally {
+    await server.stop();
+  }
+}
+
+test("modules that load for a second are loaded once more beside a core, not on it", throngOnly, () =>
+  attack("fill", ["rpc", "authenticate", "socket"], {
+    "runtime.core_slice_us": 20_000,
+  }));
+
+test("modules that load for a second are loaded once more beside the batch, not in it", throngOnly, () =>
+  attack("save", ["register", "authenticate"], {
+    "runtime.batch_slice_us": 100_000,
+  }));

@@ -1,0 +1,88 @@
+//! Which threads are to have another instance of the version that serves, because calls have used up the
+//! memory of theirs (`worker::spent`), and when: at once for the first time, and after a pause that doubles
+//! with each further time, until a thread has kept its memory for a minute. So a script that uses it up in
+//! each call has one loading of the modules a minute of this thread, and other threads, and new versions, have
+//! theirs in between.
+//!
+//! In comes who wants an instance; out goes who is to have the next one. What is wanted for an older version
+//! than the one that serves is forgotten: then the newer one has been posted.
+
+use std::collections::BTreeMap;
+
+use event::Now;
+use game::guest::GuestVersion;
+
+use crate::mail::WorkerAddress;
+
+/// Before the second time, milliseconds.
+const PAUSE_MS: u64 = 1_000;
+/// And at most; for so long a thread has to keep its memory until it begins with none again.
+const PAUSE_MS_MAX: u64 = 64_000;
+
+/// One thread that has wanted an instance of late.
+#[derive(Debug)]
+struct Renewal {
+    worker: WorkerAddress,
+    /// Of which version, if it wants one.
+    wanted: Option<GuestVersion>,
+    due_ns: u64,
+    /// From the next time that it wants one until it is made.
+    pause_ms: u64,
+}
+
+/// All threads that want one, or have of late.
+#[derive(Debug, Default)]
+pub(super) struct Renewals {
+    /// By their numbers.
+    threads: BTreeMap<u16, Renewal>,
+}
+
+impl Renewals {
+    /// A thread wants an instance; or the one that was to be made for it does not load.
+    pub(super) fn want(&mut self, now: Now, worker: WorkerAddress, version: GuestVersion) {
+        let forgets_ns = |one: &Renewal| one.due_ns.saturating_add(PAUSE_MS_MAX * 1_000_000);
+        self.threads.retain(|_, one| one.wanted.is_some() || now.mono_ns < forgets_ns(one));
+        let one = self.threads.entry(worker.thread().0).or_insert(Renewal {
+            worker,
+            wanted: None,
+            due_ns: 0,
+            pause_ms: 0,
+        });
+        one.wanted = Some(version);
+        one.due_ns = now.after_ms(one.pause_ms).mono_ns;
+        one.pause_ms = (one.pause_ms * 2).clamp(PAUSE_MS, PAUSE_MS_MAX);
+    }
+
+    /// Only this version can be made.
+    pub(super) fn forget_all_but(&mut self, version: GuestVersion) {
+        let wanted = self.threads.values_mut().map(|one| &mut one.wanted);
+        wanted.filter(|wanted| **wanted != Some(version)).for_each(|wanted| *wanted = None);
+    }
+
+    /// How many want one.
+    pub(super) fn wanted(&self) -> usize {
+        self.threads.values().filter(|one| one.wanted.is_some()).count()
+    }
+
+    /// When the next one is to be made, nanoseconds.
+    pub(super) fn due_ns(&self) -> Option<u64> {
+        self.first().map(|one| one.due_ns)
+    }
+
+    /// Who is to have it.
+    pub(super) fn next(&self) -> Option<WorkerAddress> {
+        self.first().map(|one| one.worker)
+    }
+
+    /// It has been made.
+    pub(super) fn made(&mut self, worker: WorkerAddress) {
+        if let Some(one) = self.threads.get_mut(&worker.thread().0) {
+            one.wanted = None;
+        }
+    }
+
+    fn first(&self) -> Option<&Renewal> {
+        let wanting = self.threads.values().filter(|one| one.wanted.is_some());
+        wanting.min_by_key(|one| one.due_ns)
+    }
+}

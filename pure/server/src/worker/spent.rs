@@ -1,0 +1,50 @@
+//! Guest code whose memory calls have used up, on a thread that others wait for: the batcher, and the
+//! companion of a core. It does not make it anew, because that runs the modules, which may compute for
+//! `runtime.load_budget_ms`. It gives what is left to the loader, and takes another instance of the same
+//! version when that comes, or the next version.
+//!
+//! ```text
+//! a call uses the memory up ─▶ Spent ─▶ loader ── Guests ─▶ take_guests
+//!      meanwhile: calls that would begin here ─▶ core ─▶ caller; those that waited here end with an error
+//! ```
+//!
+//! The function that did it runs at callers alone for a while, as one that overran. Not here: when the loader
+//! makes the instance (`loader`), and callers and the thread of events, which make theirs anew within the call
+//! that used it up.
+
+use event::Now;
+use game::guest::Retired;
+
+use super::Worker;
+use super::companion::function_of;
+use super::waiting::Guest;
+use crate::mail::LoaderMail;
+
+impl Worker {
+    /// A piece of this call has used up the memory of its instance.
+    pub(super) fn spent(&mut self, now: Now, guest: &Guest, what: Retired) {
+        let (name, version) = (&guest.name, guest.instance.version);
+        self.used.needs_caller = true;
+        let queue = guest.origin.as_ref().map(|origin| origin.queue);
+        if let Some(function) = queue.and_then(function_of) {
+            self.left.note(now, function.slot);
+        }
+        let place = if self.is_companion { "a core" } else { "the batch" };
+        self.limit_log.hit_by(now, "runtime.memory_max_bytes", || {
+            format!(
+                "{name} (version {version}) has used up the memory of the scripts in {place}: calls run at \
+                 callers until it is made anew; have it keep less in tables that outlive a call"
+            )
+        });
+        let Some(loader) = self.topology.loader else {
+            unreachable!("memory is made anew by a thread that is not there")
+        };
+        let is_newest = version == self.guests.version();
+        let mail = if is_newest {
+            LoaderMail::Spent { worker: self.me, version, what }
+        } else {
+            LoaderMail::Retired(what)
+        };
+        self.mails.push(loader.seal(&self.topology, mail));
+    }
+}

@@ -1,0 +1,203 @@
+//! VMs of the batcher and of companions whose memory calls use up: calls go to callers until the loader has made
+//! another one, each is answered once, and nobody who serves loads modules. When the loader makes one is
+//! tested beside `server::loader`.
+
+use std::sync::Arc;
+
+use event::{Random, ThreadId};
+use game::guest::GuestVersion;
+use script::{LuaLimits, Sources};
+use server::guests::NewGuests;
+use server::loader::{Edition, Library, Loader};
+use server::mail::Topology;
+use server::settings::Settings;
+use server::stats::LoaderStats;
+use store::Store;
+
+use crate::rig::{Boxed, Machine, Plan, Rig, SLICE_US, SMALL_BYTES, context};
+
+/// Makes instances of one version for the threads of a rig.
+struct Shelf {
+    topology: Arc<Topology>,
+    settings: Arc<Settings>,
+    sources: Arc<Sources>,
+    version: GuestVersion,
+}
+
+/// The thread that loads modules: always the same.
+pub(crate) fn loader(
+    topology: &Arc<Topology>,
+    settings: &Arc<Settings>,
+    sources: &Arc<Sources>,
+    stats: &Arc<LoaderStats>,
+) -> Boxed {
+    let shelf = Shelf {
+        topology: topology.clone(),
+        settings: settings.clone(),
+        sources: sources.clone(),
+        version: GuestVersion::FIRST,
+    };
+    let first = Edition { version: GuestVersion::FIRST, hash: String::new() };
+    Box::new(Loader::new(topology.clone(), stats.clone(), (Box::new(shelf), first)))
+}
+
+impl Library for Shelf {
+    fn look(&mut self) -> u64 {
+        0
+    }
+
+    fn read(&mut self, version: GuestVersion) -> Result<Edition, String> {
+        Ok(Edition { version, hash: String::new() })
+    }
+
+    fn instance(&mut self, version: GuestVersion, thread: ThreadId) -> Result<NewGuests, String> {
+        let limits = limits(&self.topology, thread, true);
+        let random = Random::from_number(u64::from(thread.0));
+        // Modules that load ask nobody.
+        let machine = Machine::default();
+        let what = (&self.topology.nodes, thread, random, &machine, limits);
+        let db = Box::new(Store::open_in_memory().unwrap().connect().unwrap());
+        let mut made = context(what, &self.settings, db, &self.sources);
+        let said = made.resources.take_said();
+        Ok(NewGuests { version, scripts: made.scripts, said })
+    }
+
+    fn serves(&mut self, version: GuestVersion) {
+        self.version = version;
+    }
+}
+
+/// What scripts on this thread may use.
+pub(crate) fn limits(topology: &Topology, id: ThreadId, has_loader: bool) -> LuaLimits {
+    let is_companion = topology.companions.iter().any(|one| one.thread() == id);
+    let is_renewed_elsewhere = has_loader && (is_companion || topology.batcher.thread() == id);
+    let roomy = LuaLimits::default().memory_max_bytes;
+    // A debug build on a busy machine is slow: budgets are tested elsewhere.
+    LuaLimits {
+        call_budget_ms: 10_000,
+        callback_budget_ms: 10_000,
+        memory_max_bytes: if is_renewed_elsewhere { SMALL_BYTES } else { roomy },
+        slice_us: is_companion.then_some(SLICE_US),
+        is_renewed_elsewhere,
+        ..Default::default()
+    }
+}
+
+/// `fill` uses its VM's memory up where that is small; `ask` waits for a room, which has no such match.
+const MODULE: &str = "
+local nk = require('nakama')
+local kept = {}
+local function fill(_, payload)
+  for i = 1, tonumber(payload) or 0 do kept[#kept + 1] = string.rep('x', 1000000) .. #kept end
+  return tostring(#kept)
+end
+nk.register_rpc(fill, 'fill')
+nk.register_rpc(function(_, payload) return payload end, 'echo')
+nk.register_rpc(function(_, payload)
+  if payload == '' then return 'nobody' end
+  local ok, why = pcall(nk.match_signal, payload, 'x')
+  return tostring(why)
+end, 'ask')
+nk.register_rpc(function(_, payload)
+  if payload == 'save' then fill(nil, 20) end
+  nk.storage_write({{ collection = 'c', key = payload, value = {} }})
+  return tostring(#kept)
+end, 'save')
+";
+
+fn rig() -> Rig {
+    let tune: fn(&mut Settings) = |settings| settings.runtime.batch_slice_us = 20_000;
+    let modules = &[("m.lua", MODULE)];
+    Rig::with(&Plan {
+        callers: 2,
+        companions: true,
+        loader: true,
+        modules,
+        tune,
+        ..Plan::default()
+    })
+}
+
+/// Calls until the functions are known to be quick.
+fn learn(rig: &Rig) {
+    for (id, payload) in [("fill", "0"), ("echo", "a"), ("ask", "")] {
+        (0..16).for_each(|_| drop(rig.rpc(id, payload)));
+    }
+    assert_eq!((rig.stat("calls_on_cores"), rig.rpc("echo", "b").as_str()), (0, "b"));
+    assert_eq!(rig.stat("calls_on_cores"), 1);
+}
+
+const NO_MATCH: &str = "00000000-0000-0000-0000-000000000000.node1";
+
+#[test]
+fn a_core_whose_memory_is_used_up_has_calls_run_elsewhere_until_it_has_another_vm() {
+    let rig = rig();
+    learn(&rig);
+    let loader = rig.topology.loader.unwrap();
+    rig.freeze(loader, true);
+    // One waits for a room there when another one uses the memory up, and one is on its way.
+    rig.freeze(rig.topology.rooms[0], true);
+    let waits = rig.send_rpc(None, "ask", NO_MATCH);
+    rig.settle();
+    let fills = rig.send_rpc(None, "fill", "20");
+    rig.settle();
+    assert_eq!(rig.posted(loader, "spent"), 1);
+    let behind = rig.send_rpc(None, "echo", "behind");
+    rig.settle();
+    assert!(rig.body(fills).contains("runtime.memory_max_bytes"));
+    assert_eq!(rig.body(behind), "behind");
+    assert_eq!((rig.stat("calls_given_back"), rig.stat("calls_on_cores")), (1, 3));
+    // What waited ends when it is answered.
+    rig.freeze(rig.topology.rooms[0], false);
+    rig.settle();
+    let lost = rig.body(waits);
+    assert!(lost.contains("used up by another call while this one waited"), "{lost}");
+    // Nobody loads but the loader, whose turn has not come.
+    assert_eq!((rig.rpc("echo", "c").as_str(), rig.stat("calls_on_cores")), ("c", 3));
+    rig.freeze(loader, false);
+    rig.settle();
+    assert_eq!((rig.stat("scripts_renewed"), rig.stat("scripts_missing")), (1, 0));
+    // A function of which a call was given back is for callers for a second.
+    rig.advance(1_000);
+    (0..16).for_each(|_| drop(rig.rpc("echo", "d")));
+    let before = rig.stat("calls_on_cores");
+    assert_eq!((rig.rpc("echo", "e").as_str(), rig.stat("calls_on_cores")), ("e", before + 1));
+    assert_eq!(rig.stat("jobs_waiting"), 0);
+}
+
+#[test]
+fn a_function_that_uses_the_memory_up_again_and_again_has_it_after_pauses_only() {
+    let rig = rig();
+    learn(&rig);
+    for renewed in 1..=3 {
+        // It is not known to be quick, nor on the core, for a second and then for a minute.
+        rig.advance(61_000);
+        (0..17).for_each(|_| drop(rig.rpc("fill", "0")));
+        let refused = rig.rpc("fill", "20");
+        assert!(refused.contains("runtime.memory_max_bytes"), "{refused}");
+        assert_eq!(rig.rpc("fill", "0"), "0", "at a caller");
+        rig.settle();
+        rig.advance(64_000);
+        assert_eq!(rig.stat("scripts_renewed"), renewed);
+    }
+}
+
+#[test]
+fn a_batch_whose_memory_is_used_up_goes_on_without_calls_of_scripts() {
+    let rig = rig();
+    (0..20).for_each(|at| drop(rig.rpc("save", &at.to_string())));
+    let batched = rig.stat("rpc_batched");
+    assert!(batched > 0);
+    rig.freeze(rig.topology.loader.unwrap(), true);
+    let (fills, behind) =
+        (rig.send_rpc(None, "save", "save"), rig.send_rpc(None, "save", "behind"));
+    rig.settle();
+    let answered = rig.body(fills);
+    assert!(answered.contains("runtime.memory_max_bytes"), "{answered}");
+    assert_eq!((rig.body(behind).as_str(), rig.stat("rpc_batched")), ("0", batched + 1));
+    rig.freeze(rig.topology.loader.unwrap(), false);
+    rig.advance(1_000);
+    assert_eq!(rig.stat("scripts_renewed"), 1);
+    (0..20).for_each(|at| drop(rig.rpc("save", &format!("again {at}"))));
+    assert!(rig.stat("rpc_batched") > batched + 1);
+}
