@@ -13,7 +13,7 @@ import { promisify } from "node:util";
 import { startVictim } from "./attack/rig.mjs";
 import { binary, throngOnly } from "./server.mjs";
 import { bearer, FORMATS, http, newPlayer, newSocketPlayer, openSocket, RawSocket, until } from "./client.mjs";
-import { CONTROLS, plain, SNAPSHOT, View, WELCOME, welcome } from "../../examples/zone/zone.mjs";
+import { CONTROLS, PLACE, place, plain, SNAPSHOT, View, WELCOME, welcome } from "../../examples/zone/zone.mjs";
 
 const OPTIONS = {
   "world.enabled": true,
@@ -103,6 +103,51 @@ for (const format of FORMATS) {
     });
   });
 }
+
+describe("the line before a full zone", throngOnly, () => {
+  for (const format of FORMATS) {
+    test(`${format}: who waits is told its place, moves up, and is let in`, async () => {
+      const full = await startVictim({
+        options: { "world.enabled": true, "world.players_max": 1, "world.waiting_max": 2 },
+      });
+      const { client, session } = await newPlayer(full);
+      const query = "+label.kind:zone";
+      const [{ match_id }] = (await client.listMatches(session, 1, true, undefined, 0, undefined, query)).matches;
+      const come = async () => {
+        const player = await newSocketPlayer(full, { format });
+        const match = await player.socket.joinMatch(match_id);
+        assert.equal(match.authoritative, true);
+        return player;
+      };
+      const placeOf = async (player) => place((await player.next("match_data", hasOp(PLACE))).data);
+      const inside = await come();
+      await inside.next("match_data", hasOp(WELCOME));
+      const first = await come();
+      assert.deepEqual(await placeOf(first), { place: 1, waiting: 1 });
+      const second = await come();
+      assert.deepEqual(await placeOf(second), { place: 2, waiting: 2 });
+      const third = await newSocketPlayer(full, { format });
+      const refused = await third.socket.joinMatch(match_id).catch((error) => error);
+      assert.match(refused.message, /world\.waiting_max/);
+      inside.leave();
+      const told = await first.next("match_data", hasOp(WELCOME));
+      assert.equal(welcome(told.data).tickRateHz, 20);
+      await first.next("match_data", hasOp(SNAPSHOT));
+      assert.deepEqual(await placeOf(second), { place: 1, waiting: 1 });
+      // Out of the line with the socket, and the next one takes the place.
+      second.leave();
+      const waiting = async () => (await fetch(`http://127.0.0.1:${full.metricsPort}/metrics`)).text();
+      await until(async () => /zone_waiting\S* 0$/m.test(await waiting()));
+      await third.socket.joinMatch(match_id);
+      assert.deepEqual(await placeOf(third), { place: 1, waiting: 1 });
+      await first.socket.leaveMatch(match_id);
+      await third.next("match_data", hasOp(WELCOME));
+      first.leave();
+      third.leave();
+      await full.stop();
+    });
+  }
+});
 
 describe("the map of cells", throngOnly, () => {
   test("a zone that is too much for a room is split by what it costs, and the map shows it", async () => {

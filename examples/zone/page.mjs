@@ -5,7 +5,7 @@
  * prediction of one's own ship (it is drawn where the server says), touch. It speaks the socket's JSON by itself, so that it
  * needs nothing but zone.mjs; a game would rather use nakama-js.
  */
-import { CONTROLS, plain, SNAPSHOT, View, WELCOME, welcome } from "./zone.mjs";
+import { CONTROLS, PLACE, place, plain, SNAPSHOT, View, WELCOME, welcome } from "./zone.mjs";
 
 const query = new URLSearchParams(location.search);
 // A server that serves the page is the one to fly on.
@@ -56,6 +56,7 @@ async function play() {
     if (!match_data) return;
     const bytes = bytesOf(match_data.data);
     if (Number(match_data.op_code) === WELCOME) ship = welcome(bytes);
+    if (Number(match_data.op_code) === PLACE) told.textContent = inLine(place(bytes));
     if (Number(match_data.op_code) !== SNAPSHOT) return;
     second.updates += view.take(bytes);
     second.snapshots += 1;
@@ -68,6 +69,9 @@ async function play() {
   };
   requestAnimationFrame(draw);
 }
+
+/** What who waits to be let in is told. */
+const inLine = ({ place, waiting }) => `the zone is full: you are number ${place} of ${waiting} who wait`;
 
 /** What the keys say. */
 function wanted() {

@@ -2,7 +2,7 @@
  * The zone's packets in JavaScript: what a browser or node needs beside nakama-js to fly in the zone of a throng
  * server. The layout is docs/world/protocol.md.
  *
- * Data in: match data of the server (`welcome`, `View.take`). Data out: what is in sight (`View.known`, `View.at`), and
+ * Data in: match data of the server (`welcome`, `place`, `View.take`). Data out: what is in sight (`View.known`, `View.at`), and
  * the bytes of controls (`View.controls`). Not done here: sockets, drawing.
  */
 
@@ -10,6 +10,7 @@
 export const SNAPSHOT = 1;
 export const CONTROLS = 2;
 export const WELCOME = 3;
+export const PLACE = 4;
 
 /** The version of the packets that this reads. */
 export const VERSION = 1;
@@ -62,6 +63,15 @@ export function welcome(bytes) {
   const [kind, version] = [reader.u8(), reader.u8()];
   if (kind !== WELCOME || version !== VERSION) throw new RangeError(`no welcome of version ${VERSION}`);
   const read = { tickRateHz: reader.u8(), bins: reader.u16(), slot: reader.u32(), generation: reader.u32() };
+  reader.end();
+  return read;
+}
+
+/** Reads a place in the line of those who wait for a welcome: `{place, waiting}`, the place from 1. */
+export function place(bytes) {
+  const reader = new Reader(bytes);
+  if (reader.u8() !== PLACE) throw new RangeError("no place");
+  const read = { place: reader.u32(), waiting: reader.u32() };
   reader.end();
   return read;
 }

@@ -625,6 +625,7 @@ fn world(values: &Effective) -> Option<WorldSettings> {
         seed: values.number("world.seed"),
         bots: values.number("world.bots"),
         players_max: values.number("world.players_max"),
+        waiting_max: values.number("world.waiting_max"),
         ships_per_user: values.number("world.ships_per_user"),
         ships_per_address: values.number("world.ships_per_address"),
         packet_bytes_max: values.number("world.packet_max_bytes"),

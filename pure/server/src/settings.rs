@@ -44,6 +44,8 @@ pub struct WorldSettings {
     pub bots: u32,
     /// `world.players_max`: sessions that are in it at one time.
     pub players_max: u32,
+    /// `world.waiting_max`: sessions that wait to be let in.
+    pub waiting_max: u32,
     /// `world.ships_per_user`: of these, of one user; 0 is off.
     pub ships_per_user: u32,
     /// `world.ships_per_address`: of one address that is not in `limit.exempt_addresses`; 0 is off.

@@ -338,8 +338,10 @@ counters! {
         counter match_out_of_time,
         /// Matches stopped because they used up their memory.
         counter match_out_of_memory,
-        /// Sessions in the zone.
+        /// Sessions that steer a ship of the zone.
         gauge zone_players,
+        /// Sessions that wait in line to be let into the zone.
+        gauge zone_waiting,
         /// Cells that computed the zone's newest tick.
         gauge zone_cells,
         /// How fast time goes in the zone, in thousandths.
@@ -360,8 +362,10 @@ counters! {
         counter zone_inputs,
         /// Packets of clients that it did not: malformed, of another opcode, or more than 4 in a tick.
         counter zone_inputs_refused,
-        /// Joins of the zone that were refused: it is full or has too much to do, or by
-        /// world.ships_per_user or world.ships_per_address.
+        /// Joins of the zone that were given a place in the line of who waits.
+        counter zone_joins_waited,
+        /// Joins of the zone that were refused: it is full or has too much to do and world.waiting_max wait, or
+        /// by world.ships_per_user or world.ships_per_address.
         counter zone_joins_refused,
         /// Snapshots of the zone that were written for clients.
         counter zone_packets,

@@ -21,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+mod admission;
 mod audit;
 mod balance;
 mod cell;
@@ -40,6 +41,7 @@ mod space;
 mod tree;
 mod view;
 
+pub use admission::Admission;
 pub use audit::{Fault, Ledger, Sums, tiles};
 pub use balance::{Balance, Rates};
 pub use cell::{AHEAD_TICKS_MAX, BAND, Cell, CellCounters, KEEP, REACH, Stepped, owner};
@@ -55,11 +57,10 @@ pub use ids::{EntityId, Slots, mix};
 pub use interest::{Interest, KNOWN_MAX, RADIUS_BINS_MAX, SLOW_TICKS, SUMMARIES_MAX, Told, Viewer};
 pub use mail::{Border, Orders, Published, Report, Shown};
 pub use near::Near;
-pub use overload::{
-    Admission, Bounds, Load, Overload, Steps, Taken, Turned, WAITING_MAX, WAITING_OF_ADDRESS_MAX,
-};
+pub use overload::{Bounds, Load, Overload, Steps, Taken};
 pub use packet::{
-    AGE_MAX, FromClient, Malformed, RECORD_BYTES_MAX, Snapshot, Summary, Update, Welcome, delta,
+    AGE_MAX, FromClient, Malformed, Place, RECORD_BYTES_MAX, Snapshot, Summary, Update, Welcome,
+    delta,
 };
 pub use record::{COORDINATE_END, Record};
 pub use space::{Area, Axis, BIN_SIDE, BINS_MAX, Point, UNITS_PER_METRE, units};

@@ -5,7 +5,7 @@
 //! 2. **Lower far tiers**: those beyond the nearest are told half as often, then a quarter.
 //! 3. **Summaries**: the last tier is told as counts of bins.
 //! 4. **Time dilation**: time goes slower for all, down to a floor, so that it stays fair.
-//! 5. **Admission**: at the floor nobody is let in; who comes waits in line, or is refused.
+//! 5. **Admission**: at the floor nobody is let in; who comes waits in line (`admission`).
 //!
 //! Load comes as numbers, in thousandths of what a tick may cost: of the thread that writes most
 //! packets, and of the fullest room of cells. What only helps packets is not done when rooms are
@@ -14,8 +14,6 @@
 //! by a fifth a second at most, and comes back by a twentieth.
 //!
 //! What is deliberately not here: measuring, and carrying steps out. Ticks are never skipped.
-
-use std::collections::BTreeMap;
 
 use crate::interest::Interest;
 
@@ -182,93 +180,5 @@ impl Overload {
             steps.fanouts = (steps.fanouts / 2).max(1);
         }
         steps
-    }
-}
-
-/// Why somebody may not even wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Turned {
-    /// The line is full.
-    #[error("{WAITING_MAX} wait already")]
-    Full,
-    /// Too many of one address wait.
-    #[error("{WAITING_OF_ADDRESS_MAX} of this address wait already")]
-    Address,
-    /// Who waits already.
-    #[error("this one waits already")]
-    Twice,
-}
-
-/// Newcomers who wait for a zone.
-pub const WAITING_MAX: usize = 10_000;
-/// Newcomers of one address who wait.
-pub const WAITING_OF_ADDRESS_MAX: u32 = 16;
-
-/// Newcomers in line: who came first is let in first.
-#[derive(Debug, Default)]
-pub struct Admission {
-    /// Who waits, with its address, by the number that it drew.
-    line: BTreeMap<u64, (u64, u64)>,
-    drawn: BTreeMap<u64, u64>,
-    drawn_count: u64,
-    of_address: BTreeMap<u64, u32>,
-    /// Newcomers who were refused because the line is full.
-    pub refused_full: u64,
-    /// Newcomers who were refused because too many of their address wait.
-    pub refused_address: u64,
-}
-
-impl Admission {
-    /// How many wait.
-    #[must_use]
-    pub fn waiting(&self) -> usize {
-        self.line.len()
-    }
-
-    /// A newcomer, by a number that the caller knows it by and the bits of its address. Gives how
-    /// many wait before it.
-    ///
-    /// # Errors
-    /// [`Turned`], if it may not wait.
-    pub fn come(&mut self, who: u64, address: u64) -> Result<usize, Turned> {
-        if self.drawn.contains_key(&who) {
-            return Err(Turned::Twice);
-        }
-        if self.line.len() == WAITING_MAX {
-            self.refused_full += 1;
-            return Err(Turned::Full);
-        }
-        let of_address = self.of_address.entry(address).or_default();
-        if *of_address == WAITING_OF_ADDRESS_MAX {
-            self.refused_address += 1;
-            return Err(Turned::Address);
-        }
-        *of_address += 1;
-        self.line.insert(self.drawn_count, (who, address));
-        self.drawn.insert(who, self.drawn_count);
-        self.drawn_count += 1;
-        Ok(self.line.len() - 1)
-    }
-
-    /// A newcomer waits no more. Tells whether it did.
-    pub fn leave(&mut self, who: u64) -> bool {
-        let number = self.drawn.get(&who).copied();
-        number.is_some_and(|number| self.take(number).is_some())
-    }
-
-    /// Who is let in next, while the zone is open.
-    pub fn admit(&mut self, steps: Steps) -> Option<u64> {
-        let number = *self.line.first_key_value()?.0;
-        if steps.is_closed { None } else { self.take(number) }
-    }
-
-    fn take(&mut self, number: u64) -> Option<u64> {
-        let (who, address) = self.line.remove(&number)?;
-        self.drawn.remove(&who);
-        let left = self.of_address.remove(&address).map_or(0, |count| count - 1);
-        if left > 0 {
-            self.of_address.insert(address, left);
-        }
-        Some(who)
     }
 }

@@ -54,6 +54,14 @@
 //! | 4 | slot of the client's ship |
 //! | 4 | generation of the client's ship |
 //!
+//! **Place**, from the server, while the client waits for its welcome:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 1 | 4, the kind |
+//! | 4 | the client's place in the line, 1 for who is let in next |
+//! | 4 | how many wait |
+//!
 //! Whatever the bytes, reading gives a packet or an error that says why, and takes no more memory
 //! than some times what came. What is deliberately not here: what packets mean to who gets them
 //! (`interest`, `view`), and their authentication, which is the transport's.
@@ -70,6 +78,7 @@ pub const RECORD_BYTES_MAX: usize = 28;
 const SNAPSHOT: u8 = 1;
 const CONTROLS: u8 = 2;
 const WELCOME: u8 = 3;
+const PLACE: u8 = 4;
 /// Rises when packets change.
 const VERSION: u8 = 1;
 const VELOCITY: u8 = 1;
@@ -181,6 +190,42 @@ pub struct Welcome {
     pub bins: u16,
     /// Ticks in a second of the world.
     pub tick_rate_hz: u8,
+}
+
+/// What a client is told while it waits to be let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// In the line, from 1.
+    pub place: u32,
+    /// How many wait, this one included.
+    pub waiting: u32,
+}
+
+impl Place {
+    /// The first byte of the packet.
+    pub const KIND: u8 = PLACE;
+
+    /// The packet.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![PLACE];
+        out.extend(self.place.to_le_bytes());
+        out.extend(self.waiting.to_le_bytes());
+        out
+    }
+
+    /// Reads a packet.
+    ///
+    /// # Errors
+    /// [`Malformed`], whatever does not fit the layout.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader(bytes);
+        reader.kind(PLACE)?;
+        let place = u32::from_le_bytes(reader.take()?);
+        let waiting = u32::from_le_bytes(reader.take()?);
+        reader.end()?;
+        Ok(Self { place, waiting })
+    }
 }
 
 impl Welcome {

@@ -368,16 +368,6 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("pure/world/src/cell.rs", "AHEAD_TICKS_MAX", "cells wait for each other, by one tick"),
     ("pure/world/src/entity.rs", "SPEED_MAX", "a rule of the world"),
     ("pure/world/src/overload.rs", "HALVINGS_MAX", "steps of what is done about load, not a queue"),
-    (
-        "pure/world/src/overload.rs",
-        "WAITING_MAX",
-        "a line before the zone, which no server has yet",
-    ),
-    (
-        "pure/world/src/overload.rs",
-        "WAITING_OF_ADDRESS_MAX",
-        "a line before the zone, which no server has yet",
-    ),
     ("pure/world/src/packet.rs", "AGE_MAX", "a form of packets; what is older is told in full"),
     ("pure/world/src/packet.rs", "RECORD_BYTES_MAX", "as many as the form of a record has"),
     ("pure/wire/src/nearest.rs", "NAME_BYTES_MAX", "for a longer name no other is proposed"),

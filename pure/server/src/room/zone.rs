@@ -88,15 +88,16 @@ impl Room {
         let Some(zone) = &self.zone else { return };
         let match_id = zone.viewers.match_id.clone();
         for Packet { to, bytes } in packets {
-            let data = message(world::Snapshot::KIND, bytes);
+            let data = message(bytes);
             let frame = frames::match_data(to.format, &match_id, &data);
             self.outbox.one(&to, frame, Then::DropIfBehind);
         }
         self.zone_goes_on(now);
     }
 
-    /// Arms what the zone waits for.
+    /// Sends what the home has to tell single clients, and arms what the zone waits for.
     fn zone_goes_on(&mut self, now: Now) {
+        self.zone_letters();
         let Some(zone) = &self.zone else { return };
         if zone.viewers.has_more() && !self.zone_writes {
             self.zone_writes = true;
@@ -106,6 +107,25 @@ impl Room {
         if let Some(due) = due.filter(|_| self.zone_timer.is_none()) {
             self.zone_timer = Some(self.timers.arm(due, Due::Zone));
         }
+    }
+
+    /// Who waited is told that it is let in, or its place in the line.
+    fn zone_letters(&mut self) {
+        let Some(home) = self.zone.as_mut().and_then(|zone| zone.home.as_mut()) else { return };
+        let (letters, id) = (home.take_letters(), home.id);
+        for Packet { to, bytes } in letters {
+            let match_id = id.text(&self.topology.nodes);
+            let frame = frames::match_data(to.format, &match_id, &message(bytes));
+            self.outbox.one(&to, frame, Then::Nothing);
+        }
+        self.zone_counts();
+    }
+
+    fn zone_counts(&self) {
+        let Some(home) = self.zone.as_ref().and_then(|zone| zone.home.as_ref()) else { return };
+        let (players, waiting) = home.counts();
+        self.stats.zone_players.set(players);
+        self.stats.zone_waiting.set(waiting);
     }
 
     fn with_zone(&mut self, act: impl FnOnce(&mut Zone, &mut Around<'_>)) {
@@ -119,7 +139,8 @@ impl Room {
         }
     }
 
-    /// `match_join` of the zone: the answer, then the packet that says which ship is the client's.
+    /// `match_join` of the zone: the answer, then the packet that says which ship is the client's, or which
+    /// place in the line.
     pub(super) fn zone_join(
         &mut self,
         now: Now,
@@ -134,13 +155,11 @@ impl Room {
         let address = request.client_ip.as_ref().and_then(|text| text.parse().ok());
         let address = address.and_then(|it| self.settings.limits.client(it));
         let Some(home) = self.zone.as_mut().and_then(|zone| zone.home.as_mut()) else { return };
-        let welcome = match home.enter(&member, address) {
-            Ok(welcome) => welcome,
+        let packet = match home.enter(&member, address) {
+            Ok(packet) => packet,
             Err(refusal) => {
                 self.stats.zone_joins_refused.up();
-                if let Some(setting) = refusal.setting() {
-                    self.limit_log.hit(now, setting, refusal);
-                }
+                self.limit_log.hit(now, refusal.setting(), refusal);
                 let code = error_code::MATCH_JOIN_REJECTED;
                 let frame = frames::error(member.format, &cid, code, &refusal.to_string());
                 return self.outbox.one(&member, frame, Then::Answered);
@@ -148,9 +167,12 @@ impl Room {
         };
         let meta = StreamMeta { is_hidden: true, ..StreamMeta::default() };
         self.join(now, &key, &member, meta);
-        self.stats.zone_players.up();
+        if packet.first() == Some(&world::Place::KIND) {
+            self.stats.zone_joins_waited.up();
+        }
+        self.zone_counts();
         self.zone_answer(&member, &cid, id);
-        let data = message(world::Welcome::KIND, welcome.encode());
+        let data = message(packet);
         let match_id = id.text(&self.topology.nodes);
         let frame = frames::match_data(member.format, &match_id, &data);
         self.outbox.one(&member, frame, Then::Nothing);
@@ -193,15 +215,15 @@ impl Room {
         let Some(home) = self.zone.as_mut().and_then(|zone| zone.home.as_mut()) else { return };
         for joined in left {
             home.leave(joined.member.presence.session_id);
-            self.stats.zone_players.down();
         }
+        self.zone_counts();
     }
 }
 
-/// A packet as match data of the server's own.
-fn message(kind: u8, bytes: Vec<u8>) -> Broadcast {
+/// A packet as match data of the server's own, with its kind as the opcode.
+fn message(bytes: Vec<u8>) -> Broadcast {
     Broadcast {
-        op_code: i64::from(kind),
+        op_code: bytes.first().copied().map_or(0, i64::from),
         data: Bytes::from(bytes),
         to: None,
         sender: None,

@@ -1,5 +1,5 @@
-//! The zone's home, on one room: who is in it, when its ticks are due, and what cells and viewers of all
-//! rooms are told.
+//! The zone's home, on one room: who is in it and who waits to be, when its ticks are due, and what cells
+//! and viewers of all rooms are told.
 //!
 //! A tick is released when it is due and all cells have done the one before. Ticks are never skipped: who
 //! is late makes time slower, and what is done against that is `world::Overload`'s. A room whose viewers
@@ -7,8 +7,9 @@
 //! waits for it does not grow. What pilots want goes to the cell that has the ship in the next tick, which
 //! follows from where the ship was and from the tree: so nobody can feel where borders are.
 //!
-//! Data in: sessions, their packets, reports of cells and viewers. Data out: mail for rooms. What is
-//! deliberately not here: frames and streams (`room::zone`), rules (`world`).
+//! Data in: sessions, their packets, reports of cells and viewers. Data out: mail for rooms, and packets for
+//! single clients when they are let in or move up. What is deliberately not here: frames and streams
+//! (`room::zone`), rules (`world`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -17,11 +18,12 @@ use event::{Now, Random};
 use game::match_id::MatchId;
 use uuid::Uuid;
 use world::{
-    Bounds, CellId, Control, Controls, Director, EntityId, FromClient, Interest, Ledger, Load,
-    Malformed, Numbered, Overload, Point, Published, Rates, Resend, Settings, Slots, Tree, Welcome,
-    owner, units,
+    Admission, Bounds, CellId, Control, Controls, Director, EntityId, FromClient, Interest, Ledger,
+    Load, Malformed, Numbered, Overload, Point, Published, Rates, Resend, Settings, Slots, Tree,
+    Welcome, owner, units,
 };
 
+use super::viewers::Packet;
 use crate::mail::{Member, RoomIndex, ZoneDone, ZoneMail, ZoneShow, ZoneTick};
 use crate::settings::WorldSettings;
 use crate::stats::{CellShown, RoomStats};
@@ -34,17 +36,19 @@ const CELLS_PERMILLE: u64 = 700;
 const TAU_FLOOR_PERMILLE: u16 = 100;
 /// A tick that begins later than this is counted as late, in nanoseconds.
 const LATE_NS: u64 = 5_000_000;
+/// Who waits is let in so many a tick, so that a zone that opens again is not flooded.
+const LET_IN_PER_TICK: usize = 4;
 /// A bot changes its mind in one of so many ticks.
 const BOT_PATIENCE_TICKS: u32 = 20;
 
 /// Why somebody is not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
-    /// As many are in it as may be.
-    #[error("the zone is full (world.players_max)")]
+    /// As many are in it as may be, and wait.
+    #[error("the zone is full (world.players_max), and so is the line (world.waiting_max)")]
     Full,
-    /// It has too much to do, and nothing else helps.
-    #[error("the zone lets nobody in just now")]
+    /// It has too much to do, nothing else helps, and as many wait as may.
+    #[error("the zone lets nobody in just now, and the line is full (world.waiting_max)")]
     Closed,
     /// One user's sessions steer as many ships as they may.
     #[error("too many ships of one user (world.ships_per_user)")]
@@ -55,13 +59,13 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// The setting that moves the limit, if one does.
-    pub(crate) fn setting(self) -> Option<&'static str> {
+    /// The setting that moves the limit.
+    pub(crate) fn setting(self) -> &'static str {
         match self {
-            Self::Full => Some("world.players_max"),
-            Self::User => Some("world.ships_per_user"),
-            Self::Address => Some("world.ships_per_address"),
-            Self::Closed => None,
+            Self::Full => "world.players_max",
+            Self::Closed => "world.waiting_max",
+            Self::User => "world.ships_per_user",
+            Self::Address => "world.ships_per_address",
         }
     }
 }
@@ -132,8 +136,13 @@ pub(crate) struct Home {
     /// Where each cell lives.
     rooms: BTreeMap<CellId, RoomIndex>,
     pilots: BTreeMap<Uuid, Pilot>,
-    /// Ships of each user and address, those included that have gone and whose slots rest: else whoever
-    /// joins and leaves again and again would use up all slots.
+    admission: Admission,
+    /// Who waits in line, and its address as addresses are counted.
+    waiting: BTreeMap<Uuid, (Member, Option<u128>)>,
+    /// What is to be told to single clients: that they are let in, or their places in the line.
+    letters: Vec<Packet>,
+    /// Sessions of each user and address: those that wait, and those that have gone and whose slots rest:
+    /// else whoever joins and leaves again and again would use up all slots.
     of_user: BTreeMap<Uuid, u32>,
     of_address: BTreeMap<u128, u32>,
     /// Whose ships have gone, and the tick from which they do not count.
@@ -174,6 +183,9 @@ impl Home {
             overload: Overload::new(bounds),
             rooms: BTreeMap::from([(CellId(0), 0)]),
             pilots: BTreeMap::new(),
+            admission: Admission::new(settings.waiting_max),
+            waiting: BTreeMap::new(),
+            letters: Vec::new(),
             of_user: BTreeMap::new(),
             of_address: BTreeMap::new(),
             resting: VecDeque::new(),
@@ -215,7 +227,18 @@ impl Home {
         Some(ship)
     }
 
-    /// A session gets a ship; gives the first packet for its client.
+    /// Sessions that steer a ship, and that wait for one.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.pilots.len() as u64, self.waiting.len() as u64)
+    }
+
+    /// What is to be told to single clients by now.
+    pub(crate) fn take_letters(&mut self) -> Vec<Packet> {
+        std::mem::take(&mut self.letters)
+    }
+
+    /// A session gets a ship, or a place in the line of those who wait for one; gives the first packet for its
+    /// client, a welcome or a place.
     ///
     /// # Errors
     /// [`Refusal`]; nothing has changed then.
@@ -223,15 +246,9 @@ impl Home {
         &mut self,
         member: &Member,
         address: Option<u128>,
-    ) -> Result<Welcome, Refusal> {
-        let user_id = member.presence.user_id;
+    ) -> Result<Vec<u8>, Refusal> {
+        let (user_id, session_id) = (member.presence.user_id, member.presence.session_id);
         let is_met = |count: Option<&u32>, max: u32| max > 0 && count.is_some_and(|it| *it >= max);
-        if self.overload.report().is_closed {
-            return Err(Refusal::Closed);
-        }
-        if self.pilots.len() >= self.settings.players_max as usize {
-            return Err(Refusal::Full);
-        }
         if is_met(self.of_user.get(&user_id), self.settings.ships_per_user) {
             return Err(Refusal::User);
         }
@@ -239,25 +256,78 @@ impl Home {
         if is_met(of_address, self.settings.ships_per_address) {
             return Err(Refusal::Address);
         }
-        let ship = self.spawn().ok_or(Refusal::Full)?;
+        let welcome = if self.waiting.is_empty() { self.fly(member, address) } else { None };
+        let packet = if let Some(welcome) = welcome {
+            welcome.encode()
+        } else {
+            let is_closed = self.overload.report().is_closed;
+            let refusal = if is_closed { Refusal::Closed } else { Refusal::Full };
+            let place = self.admission.come(session_id.as_u128()).ok_or(refusal)?;
+            self.waiting.insert(session_id, (member.clone(), address));
+            place.encode()
+        };
         *self.of_user.entry(user_id).or_default() += 1;
         address.into_iter().for_each(|it| *self.of_address.entry(it).or_default() += 1);
+        Ok(packet)
+    }
+
+    /// A session gets a ship, if the zone has room.
+    fn fly(&mut self, member: &Member, address: Option<u128>) -> Option<Welcome> {
+        let is_full = self.pilots.len() >= self.settings.players_max as usize;
+        if is_full || self.overload.report().is_closed {
+            return None;
+        }
+        let ship = self.spawn()?;
         let rooms = (0..).zip(&mut self.audiences);
         let Some((room, audience)) = rooms.min_by_key(|(_, audience)| audience.viewers) else {
             unreachable!("a node without rooms")
         };
         audience.viewers += 1;
         audience.comes.push((member.clone(), ship));
+        let user_id = member.presence.user_id;
         let pilot = Pilot { ship, user_id, address, room, inputs: 0 };
         let before = self.pilots.insert(member.presence.session_id, pilot);
         assert!(before.is_none(), "a session enters twice");
         let WorldSettings { bins, tick_rate_hz, .. } = self.settings;
-        Ok(Welcome { ship, bins, tick_rate_hz })
+        Some(Welcome { ship, bins, tick_rate_hz })
     }
 
-    /// A session is gone, and its ship goes with the next tick.
+    /// Who waits gets a ship if there is room by now; the others are told when they have moved up.
+    fn let_in(&mut self) {
+        for _ in 0..LET_IN_PER_TICK {
+            let Some(who) = self.admission.first() else { break };
+            let session_id = Uuid::from_u128(who);
+            let Some((member, address)) = self.waiting.get(&session_id).cloned() else {
+                unreachable!("{session_id} has a place in the line, and does not wait")
+            };
+            let Some(welcome) = self.fly(&member, address) else { break };
+            self.admission.leave(who);
+            self.waiting.remove(&session_id);
+            self.letters.push(Packet { to: member, bytes: welcome.encode() });
+        }
+        let moved = self.admission.moved_up(self.director.tick(), self.settings.tick_rate_hz);
+        for (who, place) in moved {
+            let waiting = self.waiting.get(&Uuid::from_u128(who));
+            let to = waiting.map(|(member, _)| member.clone());
+            self.letters.extend(to.map(|to| Packet { to, bytes: place.encode() }));
+        }
+    }
+
+    /// A session waits no more.
+    fn give_up(&mut self, session_id: Uuid) {
+        let Some((member, address)) = self.waiting.remove(&session_id) else { return };
+        let had_place = self.admission.leave(session_id.as_u128());
+        assert!(had_place, "{session_id} waits without a place");
+        // It had no slot that would have to rest.
+        take_one(&mut self.of_user, member.presence.user_id);
+        address.into_iter().for_each(|address| take_one(&mut self.of_address, address));
+    }
+
+    /// A session is gone, and its ship goes with the next tick, or it waits no more.
     pub(crate) fn leave(&mut self, session_id: Uuid) {
-        let Some(pilot) = self.pilots.remove(&session_id) else { return };
+        let Some(pilot) = self.pilots.remove(&session_id) else {
+            return self.give_up(session_id);
+        };
         self.controls.leave(pilot.ship);
         self.director.leave(pilot.ship);
         let until = self.director.tick() + Slots::REST_TICKS;
@@ -321,6 +391,7 @@ impl Home {
         }
         stats.zone_ticks.up();
         self.forget_gone();
+        self.let_in();
         self.steer_bots();
         let Some(released) = self.director.release() else {
             unreachable!("cells are ready, and nothing is released")
@@ -510,6 +581,12 @@ impl Home {
     #[cfg(test)]
     pub(super) fn settled(&self) -> Option<(u32, u64)> {
         self.ledger.settled
+    }
+
+    /// What is done about load from now on.
+    #[cfg(test)]
+    pub(super) fn overload(&mut self) -> &mut Overload {
+        &mut self.overload
     }
 
     /// Changes the partition with the next tick.

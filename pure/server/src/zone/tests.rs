@@ -12,6 +12,7 @@ use uuid::Uuid;
 use wire::nakama::Format;
 use world::{Axis, Change, Control, FromClient};
 
+use super::home::Refusal;
 use super::{Around, Home, Packet, Zone};
 use crate::mail::{Member, RoomIndex, SessionAddress, Topology, ZoneMail};
 use crate::settings::WorldSettings;
@@ -46,6 +47,7 @@ fn settings() -> WorldSettings {
         seed: 3,
         bots: 120,
         players_max: 100,
+        waiting_max: 2,
         ships_per_user: 0,
         ships_per_address: 0,
         packet_bytes_max: 1_200,
@@ -198,6 +200,33 @@ fn one_cell_and_many_on_many_rooms_are_the_same_world() {
         let handed_over = rooms.stats.zone_hand_overs.read();
         assert!(seed == 0 || handed_over > 50, "seed {seed}: {handed_over} were handed over");
     }
+}
+
+/// A zone with too much to do lets nobody in; when that is over, a few at a time.
+#[test]
+fn who_comes_when_time_is_slowest_waits_until_there_is_less_to_do() {
+    let mut rooms = Rooms::new(1, 0, 1);
+    rooms.home().enter(&member(1), None).unwrap();
+    let load = world::Load { fanout_permille: 0, room_permille: 2_000 };
+    while !rooms.home().overload().report().is_closed {
+        rooms.home().overload().tick(0, load);
+    }
+    for number in 2..4 {
+        let packet = rooms.home().enter(&member(number), None).unwrap();
+        assert_eq!(packet[0], world::Place::KIND);
+    }
+    assert_eq!(rooms.home().enter(&member(9), None), Err(Refusal::Closed), "two may wait");
+    rooms.tick();
+    assert_eq!((rooms.home().counts(), rooms.home().take_letters().len()), ((1, 2), 0));
+    // It has nothing to do from now on.
+    for _ in 0..120 {
+        rooms.tick();
+    }
+    assert_eq!(rooms.home().counts(), (3, 0));
+    let letters = rooms.home().take_letters();
+    let told: Vec<_> = letters.iter().map(|it| (it.to.presence.session_id, it.bytes[0])).collect();
+    let welcome = world::Welcome::KIND;
+    assert_eq!(told, [(Uuid::from_u128(2), welcome), (Uuid::from_u128(3), welcome)]);
 }
 
 /// A room that is slow to tell its viewers is shown the newest tick when it is ready, and no tick between.

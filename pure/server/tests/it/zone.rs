@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use event::{CloseReason, Random};
 use server::settings::{Settings, WorldSettings};
-use world::{Control, FromClient, Snapshot, View, Welcome};
+use world::{Control, FromClient, Place, Snapshot, View, Welcome};
 
 use crate::rig::{Client, Plan, Rig, member};
 
@@ -18,6 +18,7 @@ fn tune(settings: &mut Settings) {
         seed: 1,
         bots: 30,
         players_max: 6,
+        waiting_max: 2,
         ships_per_user: 2,
         ships_per_address: 3,
         packet_bytes_max: 1_200,
@@ -43,6 +44,8 @@ struct Pilot {
     client: Client,
     id: String,
     welcome: Option<Welcome>,
+    /// The places in the line that it was told: of how many which.
+    places: Vec<(u32, u32)>,
     view: View,
     /// Ticks of the snapshots that came.
     ticks: Vec<u32>,
@@ -60,6 +63,7 @@ impl Pilot {
             client,
             id: id.to_owned(),
             welcome: None,
+            places: Vec::new(),
             view: View::default(),
             ticks: Vec::new(),
             packets: Vec::new(),
@@ -77,6 +81,12 @@ impl Pilot {
             assert_eq!(member(frame, "op_code"), bytes[0].to_string());
             if bytes[0] == Welcome::KIND {
                 self.welcome = Some(Welcome::decode(&bytes).unwrap());
+                continue;
+            }
+            if bytes[0] == Place::KIND {
+                let Place { place, waiting } = Place::decode(&bytes).unwrap();
+                assert!(self.welcome.is_none(), "a place for who is in");
+                self.places.push((place, waiting));
                 continue;
             }
             self.ticks.push(Snapshot::decode(&bytes).unwrap().tick);
@@ -266,11 +276,77 @@ fn users_addresses_and_the_zone_have_limits() {
     assert_eq!(refusal(dora), "", "there is room again");
     assert_eq!(rig.stat("zone_joins_refused"), 3);
     let (rig, id) = zone(1, tune);
-    let users: Vec<Client> = (0..7).map(|user| socket(&rig, &format!("user{user}"))).collect();
+    let users: Vec<Client> = (0..9).map(|user| socket(&rig, &format!("user{user}"))).collect();
     let frames: Vec<String> =
         users.iter().map(|user| Pilot::join(&rig, *user, &id).1.concat()).collect();
-    assert!(frames[6].contains("world.players_max"), "{}", frames[6]);
-    assert!(frames[..6].iter().all(|frames| frames.contains("match_data")));
+    assert!(frames[8].contains("world.players_max"), "{}", frames[8]);
+    assert!(frames[..8].iter().all(|frames| frames.contains("match_data")));
+}
+
+/// Six are in, and two wait: who goes, from within or out of the line, makes room for who came next.
+#[test]
+fn who_finds_the_zone_full_waits_in_line() {
+    let (rig, id) = zone(2, tune);
+    let join = |name: &str| Pilot::join(&rig, socket(&rig, name), &id);
+    let inside: Vec<Pilot> = (0..6).map(|user| join(&format!("in{user}")).0).collect();
+    assert!(inside.iter().all(|pilot| pilot.welcome.is_some() && pilot.places.is_empty()));
+    let ((mut first, frames), (mut second, _)) = (join("ada"), join("bea"));
+    assert!(frames[0].contains(r#""cid":"7""#) && frames[0].contains("\"authoritative\":true"));
+    assert_eq!((&first.places[..], &second.places[..]), (&[(1, 1)][..], &[(2, 2)][..]));
+    let counts = || (rig.stat("zone_players"), rig.stat("zone_waiting"));
+    let (_, refused) = join("cleo");
+    assert!(refused[0].contains("world.waiting_max"), "{refused:?}");
+    assert_eq!((counts(), rig.stat("zone_joins_refused")), ((6, 2), 1));
+    // Who waits is told nothing of the world, and steers nothing; who joins again keeps its place.
+    first.fly(&rig, 3, Some(AHEAD));
+    let again = Pilot::join(&rig, first.client, &id).1;
+    assert_eq!((first.ticks.len(), again.len(), rig.stat("zone_inputs")), (0, 1, 0));
+    rig.advance(30 * TICK_MS);
+    assert_eq!(rig.frames(second.client), [""; 0], "nobody has moved up");
+    // The first is let in with the tick after somebody has gone, and the second moves up.
+    rig.closed(inside[0].client, CloseReason::Peer);
+    rig.advance(2 * TICK_MS);
+    first.read(&rig.frames(first.client));
+    assert!(first.welcome.is_some());
+    first.fly(&rig, 3, Some(AHEAD));
+    assert!(first.view.get(first.welcome.unwrap().ship.slot).is_some());
+    rig.advance(20 * TICK_MS);
+    second.read(&rig.frames(second.client));
+    assert_eq!(second.places, [(2, 2), (1, 1)]);
+    // Out of the line, by leaving the match and with the session.
+    let (third, _) = join("dora");
+    assert_eq!((&third.places[..], counts()), (&[(2, 2)][..], (6, 2)));
+    let leave = format!(r#"{{"cid":"9","match_leave":{{"match_id":"{id}"}}}}"#);
+    rig.say(second.client, &leave);
+    assert_eq!(counts(), (6, 1));
+    rig.closed(third.client, CloseReason::Peer);
+    assert_eq!(counts(), (6, 0));
+    rig.closed(inside[1].client, CloseReason::Peer);
+    rig.advance(2 * TICK_MS);
+    assert_eq!((counts(), rig.stat("zone_faults")), ((5, 0), 0));
+    assert!(join("eve").0.welcome.is_some());
+    assert_eq!(rig.stat("zone_joins_waited"), 3);
+}
+
+/// One user's and one address's sessions count where they wait as where they fly.
+#[test]
+fn users_and_addresses_have_limits_in_the_line_too() {
+    let (rig, id) = zone(1, |settings| {
+        tune(settings);
+        settings.limits.exempt_addresses.clear();
+        settings.world.as_mut().unwrap().players_max = 1;
+    });
+    let join = |client| Pilot::join(&rig, client, &id);
+    assert!(join(socket(&rig, "ada")).0.welcome.is_some());
+    let (_, bea) = rig.login("bea");
+    let waits = rig.socket(0, &bea, "");
+    assert_eq!(join(waits).0.places, [(1, 1)]);
+    assert_eq!(join(rig.socket(0, &bea, "")).0.places, [(2, 2)]);
+    assert!(join(rig.socket(0, &bea, "")).1[0].contains("world.ships_per_user"));
+    assert!(join(socket(&rig, "cleo")).1[0].contains("world.ships_per_address"));
+    // Who waited had no slot that rests.
+    rig.closed(waits, CloseReason::Peer);
+    assert_eq!(join(socket(&rig, "cleo")).0.places, [(2, 2)]);
 }
 
 /// What is no packet, of another opcode, or too much costs its sender, and nobody else.

@@ -3,7 +3,7 @@
 
 use event::Random;
 use world::{
-    CONTROLS_MAX, Control, FromClient, Malformed, Record, Snapshot, Summary, Update, View,
+    CONTROLS_MAX, Control, FromClient, Malformed, Place, Record, Snapshot, Summary, Update, View,
 };
 
 const ROUNDS: u64 = 20_000;
@@ -140,6 +140,9 @@ fn hostile_bytes_are_errors_and_what_is_read_survives_being_written() {
         random.fill(&mut noise);
         noise.first_mut().into_iter().for_each(|kind| *kind = 1);
         let _ = Snapshot::decode(&noise);
+        noise.first_mut().into_iter().for_each(|kind| *kind = Place::KIND);
+        let place = Place::decode(&noise);
+        assert!(place.is_ok_and(|it| it.encode() == noise) == (noise.len() == 9), "round {round}");
     }
     assert!(read > 100 && refused > 1_000, "{read} read, {refused} refused");
 }

@@ -1,6 +1,6 @@
 //! Load makes a zone do one thing after the other, and take all back when it is over.
 
-use world::{Admission, Bounds, Interest, Load, Overload, Steps, Taken, Turned, WAITING_MAX};
+use world::{Admission, Bounds, Interest, Load, Overload, Place, Steps, Taken};
 
 const BOUNDS: Bounds = Bounds { fanouts_max: 4, tau_floor_permille: 500 };
 
@@ -79,24 +79,29 @@ fn far_tiers_are_lowered_and_the_nearest_never() {
 }
 
 #[test]
-fn newcomers_wait_in_line_and_addresses_have_their_bound() {
-    let open = Overload::new(BOUNDS).report();
-    let closed = Steps { is_closed: true, ..open };
-    let mut admission = Admission::default();
-    for who in 0..16 {
-        assert_eq!(admission.come(who, 7), Ok(usize::try_from(who).unwrap()));
+fn who_came_first_is_let_in_first_and_all_are_told_when_they_move_up() {
+    let mut admission = Admission::new(40);
+    for who in 0..40 {
+        let place = u32::try_from(who).unwrap() + 1;
+        assert_eq!(admission.come(who), Some(Place { place, waiting: place }));
     }
-    assert_eq!(admission.come(16, 7), Err(Turned::Address));
-    assert_eq!(admission.come(3, 8), Err(Turned::Twice));
-    assert_eq!(admission.come(20, 8), Ok(16));
-    assert_eq!(admission.admit(closed), None);
-    assert!(admission.leave(0) && !admission.leave(0));
-    assert_eq!(admission.come(21, 7), Ok(16), "who left made room for another of its address");
-    let order: Vec<_> = std::iter::from_fn(|| admission.admit(open)).collect();
-    assert_eq!(order, (1..16).chain([20, 21]).collect::<Vec<_>>());
-    for who in 0..WAITING_MAX as u64 {
-        admission.come(who, who).unwrap();
+    assert_eq!((admission.come(40), admission.waiting()), (None, 40));
+    assert_eq!(admission.moved_up(0, 20).count(), 0, "nobody has moved");
+    assert!(admission.leave(5) && !admission.leave(5));
+    assert_eq!(admission.first(), Some(0));
+    assert!(admission.leave(0));
+    assert_eq!((admission.first(), admission.waiting()), (Some(1), 38));
+    // Each is told within a second, a part of them in each tick, and then no more.
+    let mut told = Vec::new();
+    for tick in 7..27 {
+        let of_tick: Vec<_> = admission.moved_up(tick, 20).collect();
+        assert!(of_tick.len() <= 2, "{of_tick:?}");
+        told.extend(of_tick);
     }
-    assert_eq!(admission.come(u64::MAX, u64::MAX), Err(Turned::Full));
-    assert_eq!((admission.refused_full, admission.refused_address), (1, 1));
+    told.sort_by_key(|(who, _)| *who);
+    let places: Vec<_> = told.iter().map(|(_, it)| (it.place, it.waiting)).collect();
+    assert_eq!(places, (1..=38).map(|place| (place, 38)).collect::<Vec<_>>());
+    assert_eq!((0..40).map(|tick| admission.moved_up(tick, 20).count()).sum::<usize>(), 0);
+    let mut none = Admission::new(0);
+    assert_eq!((none.come(1), none.first()), (None, None));
 }

@@ -10,7 +10,7 @@ mod trace;
 
 use wire::nakama::Envelope;
 use wire::nakama::realtime::{MatchDataSend, MatchJoin, Message};
-use world::{FromClient, Snapshot, Welcome};
+use world::{FromClient, Place, Snapshot, Welcome};
 
 pub(super) use pilot::Pilot;
 use trace::Trace;
@@ -57,6 +57,9 @@ impl Zone {
             }
             Some(Message::MatchData(data)) if data.op_code == i64::from(Welcome::KIND) => {
                 self.welcome(player, &data.data)
+            }
+            Some(Message::MatchData(data)) if data.op_code == i64::from(Place::KIND) => {
+                waits(&data.data)
             }
             Some(Message::Error(error)) => {
                 let text = format!("error {}: {}", error.code, error.message);
@@ -118,6 +121,17 @@ impl Zone {
             turn.news.has_delivery = true;
         }
         Told::Noted
+    }
+}
+
+/// A player that has to wait in line is not ready: a run needs a zone with room for all of its players.
+fn waits(bytes: &[u8]) -> Told {
+    match Place::decode(bytes) {
+        Ok(Place { place, waiting }) => {
+            let kind = Kind::of(Cause::Envelope, "has to wait in line (world.players_max)");
+            Told::Refused(Wrong::new(kind, format!("number {place} of {waiting}")))
+        }
+        Err(error) => bad(format!("place: {error}")),
     }
 }
 

@@ -52,13 +52,20 @@ pub(super) const ROWS: &[Opt] = &[
         "world.players_max",
         number(1, 5_000, "sessions"),
         "1000",
-        "Sessions that are in the zone at one time. One more is refused.",
+        "Sessions that steer a ship at one time. One more waits in line.",
+    ),
+    ours(
+        "world.waiting_max",
+        number(0, 5_000, "sessions"),
+        "1000",
+        "Sessions that wait in line to be let in, while `world.players_max` are in the zone or it has too much to \
+         do. One more is refused.",
     ),
     ours(
         "world.ships_per_user",
         number(0, 5_000, "sessions"),
         "4",
-        "Of these, sessions of one user, those included that left in the last 128 ticks. One more is \
+        "Sessions of one user that steer a ship, wait for one, or left in the last 128 ticks. One more is \
          refused. 0 turns the limit off.",
     ),
     ours(

@@ -156,6 +156,7 @@ impl Profile {
             seed: self.ids,
             bots: 20,
             players_max: 1,
+            waiting_max: 2,
             ships_per_user: 0,
             ships_per_address: 0,
             packet_bytes_max: 1_200,
