@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use event::{Now, OncePerSecond, ThreadId};
@@ -22,19 +21,10 @@ const POST_TRIES_MAX: u32 = 1_000;
 /// Whose request, and which.
 type Key = (ThreadId, u64);
 
-/// Who is told what came of a request.
-#[derive(Debug)]
-pub(crate) enum To {
-    /// A thread, by mail.
-    Mail(Key),
-    /// A thread that waits for this and does nothing else.
-    Waiting(SyncSender<Result<FetchAnswer, FetchFailed>>),
-}
-
 /// What threads want.
 #[derive(Debug)]
 pub(crate) enum Order {
-    Start { to: To, payer: FetchPayer, request: FetchRequest },
+    Start { key: Key, payer: FetchPayer, request: FetchRequest },
     Cancel { thread: ThreadId, ticket: u64 },
     Stop,
 }
@@ -44,7 +34,7 @@ type Carried = Result<FetchAnswer, FetchError>;
 
 /// A request that is under way or waits.
 struct Running {
-    to: To,
+    key: Key,
     payer: FetchPayer,
     task: AbortHandle,
 }
@@ -91,43 +81,41 @@ impl Desk {
         loop {
             tokio::select! {
                 order = orders.recv() => match order {
-                    Some(Order::Start { to, payer, request }) => self.start(to, payer, request),
+                    Some(Order::Start { key, payer, request }) => self.start(key, payer, request),
                     Some(Order::Cancel { thread, ticket }) => self.cancel((thread, ticket)),
                     Some(Order::Stop) => self.stop(),
                     None => return,
                 },
                 // One that was cancelled is not there any more, and nobody waits for it.
                 Some(ended) = self.tasks.join_next() => if let Ok((id, carried)) = ended
-                    && let Some(to) = self.leave(id)
+                    && let Some(key) = self.leave(id)
                 {
-                    self.deliver(to, carried);
+                    self.deliver(key, carried);
                 },
                 Some(_) = self.unposted.join_next() => {}
             }
         }
     }
 
-    fn start(&mut self, to: To, payer: FetchPayer, request: FetchRequest) {
+    fn start(&mut self, key: Key, payer: FetchPayer, request: FetchRequest) {
         let stats = &self.carrier.stats;
         stats.fetch_requests.up();
         if let Err(error) = self.admit(payer, &request) {
             self.tell(payer.principal, &error);
-            return self.deliver(to, Err(error));
+            return self.deliver(key, Err(error));
         }
         stats.fetch_requests_now.up();
         self.started += 1;
         let id = self.started;
-        if let To::Mail(key) = to {
-            let before = self.tickets.insert(key, id);
-            assert!(before.is_none(), "ticket {} of thread {} is used twice", key.1, key.0.0);
-        }
+        let before = self.tickets.insert(key, id);
+        assert!(before.is_none(), "ticket {} of thread {} is used twice", key.1, key.0.0);
         *self.payers.entry(payer.principal).or_default() += 1;
         if let Some(client) = payer.client {
             *self.clients.entry(client).or_default() += 1;
         }
         let carrier = Arc::clone(&self.carrier);
         let task = self.tasks.spawn(async move { (id, in_time(&carrier, payer, request).await) });
-        self.running.insert(id, Running { to, payer, task });
+        self.running.insert(id, Running { key, payer, task });
     }
 
     /// Whether there is room for one more, and it may wait as long as it wants.
@@ -182,28 +170,26 @@ impl Desk {
             if let Some(running) = self.running.get(&id) {
                 running.task.abort();
             }
-            if let Some(to) = self.leave(id) {
-                self.deliver(to, Err(FetchError::Stopping));
+            if let Some(key) = self.leave(id) {
+                self.deliver(key, Err(FetchError::Stopping));
             }
         }
     }
 
     /// Counts a request no more; who waits for it, if it was counted.
-    fn leave(&mut self, id: u64) -> Option<To> {
-        let Running { to, payer, .. } = self.running.remove(&id)?;
-        if let To::Mail(key) = to {
-            self.tickets.remove(&key);
-        }
+    fn leave(&mut self, id: u64) -> Option<Key> {
+        let Running { key, payer, .. } = self.running.remove(&id)?;
+        self.tickets.remove(&key);
         self.carrier.stats.fetch_requests_now.down();
         take_one(&mut self.payers, payer.principal);
         if let Some(client) = payer.client {
             take_one(&mut self.clients, client);
         }
-        Some(to)
+        Some(key)
     }
 
     /// Counts what came of a request and says it.
-    fn deliver(&mut self, to: To, carried: Carried) {
+    fn deliver(&mut self, (thread, ticket): Key, carried: Carried) {
         let stats = &self.carrier.stats;
         match carried.as_ref().map_err(FetchError::class) {
             Ok(_) => stats.fetch_answered.up(),
@@ -214,11 +200,7 @@ impl Desk {
             Err(Class::Failed) => stats.fetch_failed.up(),
         }
         let result = carried.map_err(|error| FetchFailed(error.to_string()));
-        match to {
-            To::Mail((thread, ticket)) => self.mail(Outcome { thread, ticket, result }),
-            // There is room for one, and there is one; who has gone does not want it.
-            To::Waiting(sender) => drop(sender.try_send(result)),
-        }
+        self.mail(Outcome { thread, ticket, result });
     }
 
     /// Posts an outcome, later if there is no room now.

@@ -29,7 +29,6 @@ mod tls;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
 
 use event::{Network, ThreadId};
 use game::fetch::{Fetch, FetchAnswer, FetchFailed, FetchPayer, FetchRequest};
@@ -40,7 +39,7 @@ pub use target::HostPattern;
 pub use tls::TlsError;
 
 use carry::Carrier;
-use desk::{Desk, Order, To};
+use desk::{Desk, Order};
 
 /// What requests may do; named as the settings `fetch.*`.
 #[derive(Clone, Debug)]
@@ -166,15 +165,8 @@ pub struct Door {
 impl Fetch for Door {
     fn start(&self, ticket: u64, payer: FetchPayer, request: FetchRequest) {
         // The thread lives as long as there is a door.
-        let to = To::Mail((self.thread, ticket));
-        let _ = self.orders.send(Order::Start { to, payer, request });
-    }
-
-    fn wait(&self, payer: FetchPayer, request: FetchRequest) -> Result<FetchAnswer, FetchFailed> {
-        let (sender, outcome) = sync_channel(1);
-        let _ = self.orders.send(Order::Start { to: To::Waiting(sender), payer, request });
-        // Something comes of every order, within its time.
-        outcome.recv().unwrap_or_else(|_| Err(FetchFailed("the server is stopping".to_owned())))
+        let key = (self.thread, ticket);
+        let _ = self.orders.send(Order::Start { key, payer, request });
     }
 
     fn cancel(&self, ticket: u64) {

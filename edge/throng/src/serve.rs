@@ -404,9 +404,7 @@ fn worker(
         WorkerAddress::Hasher(_) => "hasher".to_owned(),
         WorkerAddress::Events(_) => "events".to_owned(),
     };
-    let build = move |start: Start<Mail>| {
-        Worker::new(me, topology, settings, stats, context).with_requester(start.requester)
-    };
+    let build = move |_: Start<Mail>| Worker::new(me, topology, settings, stats, context);
     ThreadPlan::plain(name, build)
 }
 

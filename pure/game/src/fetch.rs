@@ -134,13 +134,6 @@ pub trait Fetch {
     /// Makes a request; `ticket`, which is the thread's own and not used twice, names its outcome.
     fn start(&self, ticket: u64, payer: FetchPayer, request: FetchRequest);
 
-    /// Makes a request and keeps the thread until it is done; for languages whose calls cannot be put
-    /// aside.
-    ///
-    /// # Errors
-    /// As the request's outcome.
-    fn wait(&self, payer: FetchPayer, request: FetchRequest) -> Result<FetchAnswer, FetchFailed>;
-
     /// Gives a request up: no outcome follows, but for one that is on its way. One that is done is
     /// none any more.
     fn cancel(&self, ticket: u64);

@@ -506,13 +506,6 @@ pub trait CommonHost {
     /// # Errors
     /// [`HostError`] with Nakama's texts, or that it is not possible here.
     fn ask(&mut self, ask: Ask) -> Answer;
-    /// The same for a language none of whose calls can wait, and which keeps its thread for all.
-    ///
-    /// # Errors
-    /// [`HostError`], as of [`CommonHost::ask`].
-    fn ask_and_wait(&mut self, ask: Ask) -> Answer {
-        self.ask(ask)
-    }
     /// Wants something of a stream of which no answer comes ([`StreamRequest::is_answered`]). It
     /// happens in the order of these calls, when the call ends or before it waits.
     ///

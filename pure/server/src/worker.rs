@@ -26,7 +26,7 @@ mod waiting;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use event::{CallTime, ConnId, Handler, Input, Now, Output, Requester, ThreadId};
+use event::{CallTime, ConnId, Handler, Input, Now, Output, ThreadId};
 use game::api::{self, Effect};
 use game::db::DbError;
 use game::error::{ApiError, Code};
@@ -71,8 +71,6 @@ pub struct Worker {
     settings: Arc<Settings>,
     stats: Arc<WorkerStats>,
     guests: Guests,
-    /// For languages whose calls keep the thread when they wait.
-    requester: Option<Box<dyn Requester<Mail>>>,
     resources: Resources,
     signer: Signer,
     /// Calls of its scripts that wait for others.
@@ -149,7 +147,6 @@ impl Worker {
             topology,
             stats,
             guests: Guests::new(context.scripts),
-            requester: None,
             resources,
             signer,
             waiting: WaitingCalls::default(),
@@ -167,12 +164,6 @@ impl Worker {
             limit_log: LimitLog::default(),
             settings,
         }
-    }
-
-    /// Lets calls keep the thread while they wait, in languages that cannot do otherwise.
-    #[must_use]
-    pub fn with_requester(self, requester: Option<Box<dyn Requester<Mail>>>) -> Self {
-        Self { requester, ..self }
     }
 
     /// Each kind opens mail of its own.

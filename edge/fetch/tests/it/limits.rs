@@ -215,15 +215,6 @@ fn an_answer_counts_until_nobody_has_it_any_more() {
 }
 
 #[test]
-fn a_thread_may_wait_for_its_request() {
-    let server = quick("127.0.0.1");
-    let rig = Rig::new(settings());
-    assert_eq!(rig.door.wait(ANN.into(), request(server.url("/"))).unwrap().code, 200);
-    assert!(rig.door.wait(ANN.into(), request("nowhere")).is_err());
-    assert!(rig.is_quiet());
-}
-
-#[test]
 fn who_waits_when_the_server_stops_is_told() {
     let slow = Server::silent("127.0.0.1");
     let mut rig = Rig::new(settings());

@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use super::{
     Asker, BatcherMail, CallerMail, CoreMail, EventsMail, Fetched, GateMail, HasherMail, Job,
-    ListerMail, LoaderMail, News, Parcel, RoomAnswer, RoomError, RoomMail, RoomRequest, ZoneMail,
+    ListerMail, LoaderMail, News, Parcel, RoomMail, RoomRequest, ZoneMail,
 };
 
 /// A thread of some node that takes mail of type `M`.
@@ -613,7 +613,7 @@ kinds_of_threads! {
 
 impl Mail {
     /// What a worker was told besides its work.
-    #[must_use]
+    #[cfg(test)]
     pub(crate) fn news(&self) -> Option<&News> {
         match &self.0 {
             Sealed::Batcher(BatcherMail::News(news))
@@ -629,17 +629,6 @@ impl Mail {
             | Sealed::Lister(_)
             | Sealed::Loader(_)
             | Sealed::Gate(_) => None,
-        }
-    }
-
-    /// The outcome of an answer from a room, which a worker of any kind may have waited for.
-    pub(crate) fn into_answer(self) -> Option<Result<RoomAnswer, RoomError>> {
-        match self.0 {
-            Sealed::Batcher(BatcherMail::News(News::Answer { outcome, .. }))
-            | Sealed::Caller(CallerMail::News(News::Answer { outcome, .. }))
-            | Sealed::Hasher(HasherMail::News(News::Answer { outcome, .. }))
-            | Sealed::Events(EventsMail::News(News::Answer { outcome, .. })) => Some(outcome),
-            _ => None,
         }
     }
 

@@ -33,7 +33,7 @@ use game::stream::Payer;
 use super::Worker;
 use super::batched::Slice;
 use super::hooks::Then;
-use super::host::{Blocking, WorkerHost, payer};
+use super::host::{WorkerHost, payer};
 use crate::fair::FairQueue;
 use crate::guests::Instance;
 use crate::mail::{
@@ -243,20 +243,11 @@ impl Worker {
         guest: &mut Guest,
         run: impl FnOnce(&mut dyn Scripts, &mut WorkerHost<'_>) -> Step<Returned>,
     ) -> Step<Returned> {
-        let blocking = Blocking {
-            me: self.me,
-            topology: &self.topology,
-            settings: &self.settings,
-            requester: self.requester.as_deref_mut().map(|requester| requester as _),
-            last_question: &mut self.waiting.last_question,
-            mails: &mut self.mails,
-            payer: guest.payer,
-        };
         self.resources.guest_version = guest.instance.version;
         let (resources, spent) = (&mut self.resources, &mut guest.spent);
         let (used, slice) = (&mut self.used, guest.slice.as_mut());
         let is_batched = slice.is_some();
-        let mut host = WorkerHost { now, resources, spent, used, slice, blocking };
+        let mut host = WorkerHost { now, resources, spent, used, slice };
         let step = run(self.guests.of(guest.instance), &mut host);
         if !is_batched && self.resources.db.in_transaction() {
             // Cannot be: host functions close their own. Left open it would lock everybody out.
@@ -598,7 +589,7 @@ impl Worker {
 }
 
 /// Makes a question to a room of what a call asks.
-pub(super) fn room_question(
+fn room_question(
     from: Waiter,
     topology: &Topology,
     settings: &Settings,
@@ -634,17 +625,4 @@ pub(super) fn room_question(
         }
         Ask::Fetch(_) | Ask::Run { .. } => return Err(HostError::new("no room does that")),
     })
-}
-
-/// Puts on the disk what the batch has written: who is asked may tell others of it.
-pub(super) fn commit(resources: &mut Resources) -> Result<(), HostError> {
-    resources.db.commit_group().map_err(|error| HostError::new(error.to_string()))?;
-    resources.db.sync();
-    Ok(())
-}
-
-/// Asks another server, and keeps the thread until it answers.
-pub(super) fn fetch(resources: &mut Resources, payer: FetchPayer, request: FetchRequest) -> Answer {
-    commit(resources)?;
-    Reply::fetched(resources.network()?.wait(payer, request))
 }

@@ -168,10 +168,6 @@ impl Fetch for Door {
         self.orders.send(Order::Start(request)).unwrap();
     }
 
-    fn wait(&self, _: FetchPayer, request: FetchRequest) -> Result<FetchAnswer, FetchFailed> {
-        panic!("{} is waited for", request.url);
-    }
-
     fn cancel(&self, ticket: u64) {
         // What is dropped after the network asks for nothing any more.
         let _ = self.orders.send(Order::Cancel((self.node, self.thread, ticket)));
