@@ -685,7 +685,11 @@ impl Summary {
         [before, ready, start, end]: [ProcessSample; 4],
         wall_s: f64,
     ) {
-        let cpu_s = end.cpu().saturating_sub(start.cpu()).as_secs_f64();
+        let sampled_s = end.cpu().saturating_sub(start.cpu()).as_secs_f64();
+        // Samples are taken when this process gets to it, which may be late where the generator leaves it
+        // little of a processor: what they are of is then not all of the counted time.
+        let is_known = wall_s > 0.0 && self.counted_s > 0.0;
+        let cpu_s = if is_known { sampled_s / wall_s * self.counted_s } else { sampled_s };
         let ramp_cpu_s = ready.cpu().saturating_sub(before.cpu()).as_secs_f64();
         // A scenario without a loop, of sockets that are held, is about coming in.
         let has_loop = self.ops.iter().any(|op| op.counted && !op.setup);
@@ -731,6 +735,21 @@ mod tests {
     use crate::load::record::{Record, Stage};
     use crate::load::result::{Lacking, SecondOp};
     use crate::load::scenario::program::Op;
+
+    #[test]
+    fn samples_that_come_late_make_nothing_cheaper() {
+        let sample = |user_s| ProcessSample {
+            user: Duration::from_secs(user_s),
+            ..ProcessSample::default()
+        };
+        let zone = crate::load::result::ZoneSummary { updates: 1_000, ..Default::default() };
+        let mut summary =
+            Summary { counted_s: 10.0, zone: Some(Box::new(zone)), ..Summary::default() };
+        // One CPU-second in the last two of ten.
+        summary.add_server(1, [sample(0), sample(0), sample(4), sample(5)], 2.0);
+        let per_cpu_s = summary.zone.and_then(|zone| zone.updates_per_cpu_s);
+        assert!(per_cpu_s.is_some_and(|it| (it - 200.0).abs() < 1e-9), "{per_cpu_s:?}");
+    }
 
     #[test]
     fn what_came_later_is_not_divided_by_the_cost_of_coming() {
