@@ -26,12 +26,12 @@ async function rpc(id, payload = "") {
 }
 
 /** Starts a match that harms its room, beside one that watches; gives what both say after a while. */
-async function inOneRoom(harm) {
+async function inOneRoom(params, forMs = 1_500) {
   const create = async (params) => (await rpc("greedy_create", JSON.stringify(params))).text;
   const watching = await create({});
   await rest(5 * TICK_MS);
-  const harming = await create({ harm });
-  await rest(1_500);
+  const harming = await create(params);
+  await rest(forMs);
   const ask = async (id) => rpc("greedy_signal", id);
   const watched = JSON.parse((await ask(watching)).text);
   assert.ok(watched.ticks > 10, JSON.stringify(watched));
@@ -41,7 +41,7 @@ async function inOneRoom(harm) {
 }
 
 test("a match that hashes passwords waits for another thread, and its room ticks on", throngOnly, async () => {
-  const { result } = await besideNeighbour(server, () => inOneRoom("hash"));
+  const { result } = await besideNeighbour(server, () => inOneRoom({ harm: "hash" }));
   assert.equal(result.status, 200, result.text);
   const { ticks, said } = JSON.parse(result.text);
   assert.ok(ticks >= 3 && said === undefined, result.text);
@@ -49,7 +49,7 @@ test("a match that hashes passwords waits for another thread, and its room ticks
 
 test("one callback sends a bounded number of bytes", throngOnly, async () => {
   const before = await server.residentBytes();
-  const { result } = await besideNeighbour(server, () => inOneRoom("broadcast"));
+  const { result } = await besideNeighbour(server, () => inOneRoom({ harm: "broadcast" }));
   // It may also have run out of time before.
   if (result.status === 200) assert.match(JSON.parse(result.text).said, /match.broadcast_bytes_max/);
   const grown = (await server.residentBytes()) - before;
@@ -61,7 +61,7 @@ test("JSON that grows when it is decoded ends its match or call", throngOnly, as
   let peak = before;
   const harm = async () => {
     const watch = setInterval(async () => (peak = Math.max(peak, await server.residentBytes())), 5);
-    const match = await inOneRoom("decode");
+    const match = await inOneRoom({ harm: "decode" });
     assert.notEqual(match.status, 200, match.text);
     const calls = await inParallel(2, 1, () => rpc("greedy_decode"));
     clearInterval(watch);
@@ -79,6 +79,15 @@ test("one call makes a bounded number of matches", throngOnly, async () => {
   assert.match(why, /match.created_per_call_max/);
   const each = ((await server.residentBytes()) - before) / made;
   assert.ok(each < MIB, `${Math.round(each / 1024)} KiB for a match`);
+});
+
+test("a match that makes matches, which make more, leaves the others their ticks", throngOnly, async () => {
+  const { result } = await besideNeighbour(server, () => inOneRoom({ breeds: true }, 15_000));
+  const { said } = JSON.parse(result.text);
+  assert.match(said, /match.descendants_/);
+  const { of } = await server.counters();
+  assert.ok(of("authoritative_matches") > 1_000 && of("match_descendants_refused") > 1_000, "as many as it may have");
+  assert.equal((await rpc("greedy_create", "{}")).status, 200, "others are still made");
 });
 
 test("a flood of log lines is cut", throngOnly, async () => {

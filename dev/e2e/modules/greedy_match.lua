@@ -1,5 +1,6 @@
--- A match that does to its room what `params.harm` says, once, at its third tick; and one that does
--- nothing (`harm` nil) and tells by signal how long its ticks were apart at most, in milliseconds.
+-- A match that does to its room what `params.harm` says, once, at its third tick; one that makes another like
+-- itself in each tick (`params.breeds`); and one that does nothing and tells by signal how long its ticks were apart
+-- at most, in milliseconds.
 
 local nk = require("nakama")
 
@@ -27,7 +28,7 @@ local HARM = {
 local M = {}
 
 function M.match_init(_, params)
-  return { harm = params.harm, last_ms = nk.time(), worst_ms = 0, ticks = 0 }, 20, ""
+  return { harm = params.harm, breeds = params.breeds, last_ms = nk.time(), worst_ms = 0, ticks = 0 }, 20, ""
 end
 
 function M.match_join_attempt(_, _, _, state)
@@ -49,6 +50,10 @@ function M.match_loop(_, dispatcher, _, state)
   state.last_ms = now_ms
   if state.ticks == 3 and state.harm then
     state.said = HARM[state.harm](dispatcher)
+  end
+  if state.breeds then
+    local _, why = pcall(nk.match_create, "greedy_match", { breeds = true })
+    state.said = why
   end
   return state
 end

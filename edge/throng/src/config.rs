@@ -585,6 +585,8 @@ fn matches(values: &Effective) -> MatchConfig {
             count_max: values.number("match.matches_max"),
             list_steps_max: values.number("match.list_steps_max"),
             created_per_call_max: values.number("match.created_per_call_max"),
+            descendants_max: values.number("match.descendants_max"),
+            descendants_per_s: values.number("match.descendants_per_s"),
         },
         callback_budget_ms: values.number("match.callback_budget_ms"),
         memory_bytes_max: values.number("match.memory_max_bytes"),

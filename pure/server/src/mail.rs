@@ -93,6 +93,17 @@ pub enum CoreMail {
     Guests(Arc<Hooks>),
 }
 
+/// An authoritative match to be.
+#[derive(Debug)]
+pub struct NewMatch {
+    /// The match that it goes back to, if a callback asks for it.
+    pub by: Option<Uuid>,
+    /// The module whose functions are its callbacks.
+    pub module: String,
+    /// What `match_init` gets.
+    pub params: Value,
+}
+
 /// What rooms take.
 #[derive(Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "each variant's text names its fields")]
@@ -121,7 +132,7 @@ pub enum RoomMail {
     Streams(Vec<StreamMail>),
     /// From workers and rooms: create an authoritative match.
     #[serde(skip)]
-    Create { from: Waiter, id: Uuid, module: String, params: Value },
+    Create { from: Waiter, id: Uuid, new: Box<NewMatch> },
     /// From workers and rooms: whoever asked to create this match has given up waiting; end it.
     #[serde(skip)]
     Cancel { id: Uuid },

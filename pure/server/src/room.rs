@@ -8,6 +8,7 @@
 mod asks;
 mod authoritative;
 mod callbacks;
+mod descendants;
 mod flow;
 mod host;
 mod inbox;
@@ -33,6 +34,7 @@ use wire::nakama::realtime::error_code;
 
 use self::asks::Fetch;
 use self::callbacks::Callback;
+use self::descendants::Descendants;
 use self::registry::{Key, Streams};
 use crate::frames::Outbox;
 use crate::guests::NewGuests;
@@ -76,6 +78,8 @@ pub struct Room {
     /// Whether packets of the zone's viewers are about to be written.
     zone_writes: bool,
     matches: BTreeMap<Uuid, authoritative::Match>,
+    /// Those of them that callbacks of matches asked for.
+    descendants: Descendants,
     /// Who has come into streams of scripts in this turn, of whom their members are to be told.
     arrivals: BTreeMap<Key, Vec<StreamPresence>>,
     /// What scripts send to streams, on whose account.
@@ -160,6 +164,7 @@ impl Room {
             zone_timer: None,
             zone_writes: false,
             matches: BTreeMap::new(),
+            descendants: Descendants::default(),
             arrivals: BTreeMap::new(),
             sends: sends::Sends::default(),
             timers: Timers::default(),
@@ -188,9 +193,7 @@ impl Room {
     fn mail(&mut self, now: Now, mail: RoomMail) {
         match mail {
             RoomMail::Requests(requests) => self.requests(now, requests),
-            RoomMail::Create { from, id, module, params } => {
-                self.create_match(now, id, from, (module, params));
-            }
+            RoomMail::Create { from, id, new } => self.create_match(now, id, from, *new),
             RoomMail::Signal { from, by, id, data } => self.signal(now, (id, by), from, data),
             RoomMail::TakeBack { from, id } => self.taken_back(id, from),
             RoomMail::Chase { from, by, id, steps_left } => self.chased(from, by, id, steps_left),

@@ -135,6 +135,10 @@ pub struct MatchSettings {
     pub list_steps_max: u64,
     /// `match.created_per_call_max`: matches that one RPC, hook or callback may create.
     pub created_per_call_max: usize,
+    /// `match.descendants_max`: matches that go back to one match, of all rooms together.
+    pub descendants_max: usize,
+    /// `match.descendants_per_s`: of these, made in a second, of one room.
+    pub descendants_per_s: usize,
 }
 
 /// `runtime.*`.

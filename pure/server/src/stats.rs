@@ -295,6 +295,9 @@ counters! {
         counter limited_relayed_matches_per_user,
         /// Authoritative matches not made because match.matches_max were running.
         counter matches_refused,
+        /// Matches that callbacks of matches asked for, not made because of match.descendants_max or
+        /// match.descendants_per_s.
+        counter match_descendants_refused,
         /// Lines of scripts not logged because of runtime.log_lines_per_second_max.
         counter script_log_dropped,
         /// Matches not made because one call may make match.created_per_call_max.

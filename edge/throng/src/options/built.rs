@@ -598,6 +598,22 @@ const FIRST: &[Opt] = &[
     )
     .ours(),
     row(
+        "match.descendants_max",
+        number(1, 1_000_000, "matches"),
+        "1000",
+        "Matches that callbacks of one match, and of those that they make, may have running at once, in \
+         equal parts on each of `engine.rooms`. One more is an error to the script.",
+    )
+    .ours(),
+    row(
+        "match.descendants_per_s",
+        number(1, 1_000_000, "matches"),
+        "100",
+        "Of these, matches that one of `engine.rooms` makes in a second: to make one takes time from the \
+         others of its room. One more is an error to the script.",
+    )
+    .ours(),
+    row(
         "match.callback_budget_ms",
         number(1, 60_000, "ms"),
         "50",

@@ -19,9 +19,10 @@ use game::stream::{StreamId, StreamRequest};
 use uuid::Uuid;
 
 use super::callbacks::{Begun, Callback, Waiting};
-use super::{Due, Room};
+use super::{Due, Room, authoritative};
 use crate::mail::{
-    AWAY, Asker, Fetched, HostCall, HostReturn, RoomAnswer, RoomError, RoomMail, StreamMail, Waiter,
+    AWAY, Asker, Fetched, HostCall, HostReturn, NewMatch, RoomAnswer, RoomError, RoomMail,
+    StreamMail, Waiter,
 };
 use crate::question::Question;
 
@@ -61,7 +62,12 @@ impl Room {
                 let uuid = uuid::Builder::from_random_bytes(bytes).into_uuid();
                 let new = MatchId::authoritative(uuid, self.me.node());
                 let (asked, from) = self.number(Question::Creation(new));
-                let mail = RoomMail::Create { from, id: uuid, module, params };
+                let by = self.matches.get(&id).map(authoritative::Match::ancestor);
+                let mail = RoomMail::Create {
+                    from,
+                    id: uuid,
+                    new: Box::new(NewMatch { by, module, params }),
+                };
                 self.post_to_match(new, mail);
                 Ok(asked)
             }

@@ -16,7 +16,6 @@ use game::guest::{
 };
 use game::match_id::MatchId;
 use game::stream::StreamMeta;
-use game::value::Value;
 use uuid::Uuid;
 use wire::nakama::realtime::{self, Message, error_code};
 
@@ -28,7 +27,7 @@ use super::streams::told;
 use super::{Due, Room};
 use crate::frames;
 use crate::group::GroupMember;
-use crate::mail::{CloseCause, MatchInput, Member, RoomAnswer, RoomError, Then, Waiter};
+use crate::mail::{CloseCause, MatchInput, Member, NewMatch, RoomAnswer, RoomError, Then, Waiter};
 
 /// Ticks a second that `match_init` may ask for.
 pub(super) const TICK_RATE_HZ_MAX: i64 = 60;
@@ -57,6 +56,8 @@ pub(super) struct Match {
     pub(super) queue: Queue,
     /// Whether `match_init` has returned; before, nobody finds it.
     is_open: bool,
+    /// The match that it goes back to, if a callback asked for it.
+    by: Option<Uuid>,
     inbox: Inbox,
     /// Those who left and whom the script has not been told about yet.
     pub(super) left: Vec<(Presence, PresenceReason)>,
@@ -70,6 +71,11 @@ impl Match {
     /// Whether what comes for it has to wait.
     pub(super) fn is_busy(&self) -> bool {
         self.waiting.is_some() || !self.queue.is_empty()
+    }
+
+    /// The match that those which it makes go back to.
+    pub(super) fn ancestor(&self) -> Uuid {
+        self.by.unwrap_or(self.id.uuid)
     }
 
     /// Who wants to join, and has not been answered.
@@ -90,7 +96,7 @@ impl Room {
         now: Now,
         uuid: Uuid,
         creator: Waiter,
-        (module, params): (String, Value),
+        NewMatch { by, module, params }: NewMatch,
     ) {
         if self.matches.contains_key(&uuid) {
             let text = "error creating match: there is one of that id";
@@ -99,7 +105,7 @@ impl Room {
         let id = MatchId::authoritative(uuid, self.me.node());
         let match_id = id.text(&self.topology.nodes);
         let context = MatchContext { match_id, label: String::new(), tick_rate_hz: 0 };
-        let script = match self.check_room() {
+        let script = match self.check_room(now, by) {
             Err(text) => return self.answer(creator, Err(RoomError::Failed(text))),
             Ok(()) => {
                 // Nor does a callback of another match run while the module is loaded.
@@ -117,6 +123,7 @@ impl Room {
         let script = match script {
             Some(Ok(script)) => script,
             Some(Err(error)) => {
+                by.into_iter().for_each(|ancestor| self.descendants.ended(ancestor));
                 let text = self.say_unmade((&module, self.guest_version), &error);
                 return self.answer(creator, Err(RoomError::Failed(text)));
             }
@@ -130,6 +137,7 @@ impl Room {
             waiting: None,
             queue: Queue::default(),
             is_open: false,
+            by,
             inbox: Inbox::default(),
             left: Vec::new(),
             tick_rate_hz: 0,
@@ -223,16 +231,25 @@ impl Room {
         format!("error creating match: {error}")
     }
 
-    /// Whether one more match may run.
-    fn check_room(&self) -> Result<(), String> {
-        let matches_max = self.settings.matches.count_max.div_ceil(self.topology.rooms.len());
-        if self.matches.len() < matches_max {
-            return Ok(());
+    /// Whether one more match may run, which goes back to that one: it is counted then.
+    fn check_room(&mut self, now: Now, by: Option<Uuid>) -> Result<(), String> {
+        let (settings, rooms) = (&self.settings.matches, self.topology.rooms.len());
+        let matches_max = settings.count_max.div_ceil(rooms);
+        if self.matches.len() >= matches_max {
+            self.stats.matches_refused.up();
+            return Err(format!(
+                "error creating match: {matches_max} run already (match.matches_max / engine.rooms)"
+            ));
         }
-        self.stats.matches_refused.up();
-        Err(format!(
-            "error creating match: {matches_max} run already (match.matches_max / engine.rooms)"
-        ))
+        let Some(ancestor) = by else { return Ok(()) };
+        let limits = (settings.descendants_max.div_ceil(rooms), settings.descendants_per_s);
+        self.descendants.make(now, ancestor, limits).map_err(|(setting, max)| {
+            self.stats.match_descendants_refused.up();
+            format!(
+                "error creating match: a match, those that it made and those that these made may be \
+                 {max} ({setting})"
+            )
+        })
     }
 
     pub(super) fn authoritative_join(
@@ -468,6 +485,7 @@ impl Room {
     /// something of it is told.
     pub(super) fn end_match(&mut self, id: Uuid, error: Option<&ScriptError>) {
         let Some(mut ended) = self.matches.remove(&id) else { return };
+        ended.by.into_iter().for_each(|ancestor| self.descendants.ended(ancestor));
         self.tells_held |= ended.version != self.guest_version;
         let version = ended.version.0;
         if ended.is_open {

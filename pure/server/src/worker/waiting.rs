@@ -38,8 +38,8 @@ use crate::fair::FairQueue;
 use crate::guests::Instance;
 use crate::mail::{
     AWAY, Address, Asker, CoreMail, Fetched, Format, HostCall, HostReturn, Job, Line, Mail,
-    Outcome, Queue, RoomAnswer, RoomError, RoomMail, SessionAddress, SessionChanges, StreamMail,
-    Topology, Used, Waiter, Work, WorkerAddress,
+    NewMatch, Outcome, Queue, RoomAnswer, RoomError, RoomMail, SessionAddress, SessionChanges,
+    StreamMail, Topology, Used, Waiter, Work, WorkerAddress,
 };
 use crate::question::Question;
 use crate::resources::{Resources, Spent};
@@ -603,7 +603,8 @@ fn room_question(
             let id = uuid::Builder::from_random_bytes(resources.random.bytes()).into_uuid();
             let match_id = MatchId::authoritative(id, topology.nodes.here());
             let room = topology.room_of_match(match_id);
-            let mail = RoomMail::Create { from, id, module, params };
+            let mail =
+                RoomMail::Create { from, id, new: Box::new(NewMatch { by: None, module, params }) };
             (Question::Creation(match_id), room.seal(topology, mail))
         }
         Ask::MatchSignal { match_id, data } => {

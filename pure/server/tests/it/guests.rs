@@ -47,6 +47,21 @@ const RPCS: &str = "local nk = require('nakama')
     nk.register_rpc(function() for line = 1, 20 do nk.logger_info('line ' .. line) end end, 'log')
     nk.register_rpc(function() for line = 1, 20 do print('line', line) end end, 'print')";
 
+/// A match that makes one like itself in each tick, and counts for its signal what it was refused.
+const BREEDER: &str = "local nk, M = require('nakama'), {}
+    function M.match_init(context, params) return { refused = '' }, 10, 'breeder' end
+    function M.match_join_attempt(context, dispatcher, tick, state) return state, true end
+    function M.match_join(context, dispatcher, tick, state) return state end
+    function M.match_leave(context, dispatcher, tick, state) return state end
+    function M.match_loop(context, dispatcher, tick, state)
+        local ok, why = pcall(nk.match_create, 'breeder', {})
+        if not ok then state.refused = why end
+        return state
+    end
+    function M.match_terminate(context, dispatcher, tick, state) return state end
+    function M.match_signal(context, dispatcher, tick, state, data) return state, state.refused end
+    return M";
+
 fn rig() -> Rig {
     Rig::with(&Plan { modules: &[("arena.lua", ARENA), ("rpcs.lua", RPCS)], ..Plan::default() })
 }
@@ -71,6 +86,28 @@ fn one_call_makes_a_bounded_number_of_matches() {
         assert_eq!(rig.stat("authoritative_matches"), total);
         assert_eq!(rig.stat("match_creates_refused"), total / 3);
     }
+}
+
+/// It and its descendants have bounds of their own, and leave others their places.
+#[test]
+fn a_match_and_what_it_makes_are_bounded() {
+    let breed = "local nk = require('nakama')
+        nk.register_rpc(function() return nk.match_create('breeder', {}) end, 'breed')";
+    let modules =
+        [("arena.lua", ARENA), ("breeder.lua", BREEDER), ("rpcs.lua", RPCS), ("breed.lua", breed)];
+    let rig = Rig::with(&Plan { modules: &modules, ..Plan::default() });
+    let first = rig.rpc("breed", "");
+    for _ in 0..100 {
+        rig.advance(100);
+    }
+    let refused = rig.rpc("signal", &first);
+    assert!(refused.contains("match.descendants_max"), "{refused}");
+    assert_eq!(rig.stat("authoritative_matches"), 1 + 16);
+    assert!(rig.stat("match_descendants_refused") > 1_000);
+    // Another has its own.
+    rig.rpc("breed", "");
+    rig.advance(100);
+    assert!(rig.stat("authoritative_matches") > 1 + 16 + 1);
 }
 
 /// Each of them is for every core to deal with, in one mail.

@@ -329,6 +329,8 @@ pub(crate) fn settings() -> Settings {
             deferred_queue_size: 128,
             broadcast_bytes_max: 1 << 20,
             created_per_call_max: 3,
+            descendants_max: 16,
+            descendants_per_s: 8,
             empty_s_max: 0,
             count_max: 1_000,
             relayed_bytes_per_s: 65_536,
