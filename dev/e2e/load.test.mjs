@@ -3,7 +3,7 @@
  * the histogram log that a run writes is read back by somebody else's reader (hdr-histogram-js).
  *
  * Runs are short and their speed is not looked at. On Nakama the JavaScript and Go functions run too, if it
- * was started with the modules of `scenarios/modules-nakama`.
+ * was started with the modules of `scenarios/modules-js` and `scenarios/modules-nakama`.
  */
 import { after, before, describe, test } from "node:test";
 import assert from "node:assert/strict";

@@ -10,3 +10,10 @@ local function echo(context, payload)
 end
 
 nk.register_rpc(echo, "echo")
+
+-- The same for JSON: taken apart, and put together again.
+local function echo_json(context, payload)
+  return nk.json_encode(nk.json_decode(payload))
+end
+
+nk.register_rpc(echo_json, "echo_json")

@@ -20,7 +20,8 @@ mod rows;
 mod table;
 pub mod walls;
 
-use std::path::PathBuf;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
@@ -29,7 +30,7 @@ use crate::docs;
 use crate::repository::{path_with, root};
 use plan::Server;
 use record::Record;
-use rows::{ROWS, Row};
+use rows::{Group, ROWS, Row};
 
 /// Names the file of peers when `--with` does not.
 pub const VARIABLE: &str = "THRONG_PEERS";
@@ -98,8 +99,8 @@ pub fn run(ask: &Request) -> anyhow::Result<bool> {
         return Ok(true);
     }
     let peers = peers_of(ask)?;
-    let mut bench = Bench::new(ask)?;
     let rows = plan::rows(&ask.rows)?;
+    let mut bench = Bench::new(ask, &rows)?;
     println!("about {} min\n", (bench.seconds(&rows, &peers) / 60).max(1));
     let mut is_well = true;
     for row in &rows {
@@ -133,6 +134,32 @@ fn holds(least: Option<f64>, rows: &[&'static Row], records: &[Record]) -> bool 
     holds
 }
 
+/// Puts the modules that throng runs in these rows into `folder`. Those in Go are built.
+///
+/// # Errors
+/// If Go is missing or cannot build them, or the folder cannot be written.
+fn lay_out(rows: &[&Row], folder: &Path) -> anyhow::Result<()> {
+    for row in rows {
+        let to = folder.join(row.modules);
+        if row.group != Group::Nakama || to.exists() {
+            continue;
+        }
+        let from = root().join("scenarios").join(row.modules);
+        if !from.join("go.mod").exists() {
+            symlink(from, to)?;
+            continue;
+        }
+        let mut go = Command::new("go");
+        go.args(["build", "-buildmode=c-shared", "-ldflags=-w", "-o"]).arg(to.join("echo.wasm"));
+        go.env("GOOS", "wasip1").env("GOARCH", "wasm").current_dir(&from).stdin(Stdio::null());
+        let status = go.status().with_context(|| format!("row {} needs Go", row.name))?;
+        if !status.success() {
+            bail!("{} cannot be built: {status}", from.display());
+        }
+    }
+    Ok(())
+}
+
 /// Where and how runs are made.
 struct Bench<'a> {
     ask: &'a Request,
@@ -144,11 +171,11 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    fn new(ask: &'a Request) -> anyhow::Result<Self> {
+    fn new(ask: &'a Request, rows: &[&Row]) -> anyhow::Result<Self> {
         let throng = docs::throng_of(ask.throng.as_deref())?;
         let scratch = std::env::temp_dir().join(format!("throng-peers-{}", std::process::id()));
         std::fs::create_dir_all(&scratch).with_context(|| scratch.display().to_string())?;
-        std::os::unix::fs::symlink(root().join("scenarios/modules"), scratch.join("modules"))?;
+        lay_out(rows, &scratch)?;
         let out = ask.out.clone().unwrap_or_else(|| scratch.join("records"));
         // Rows that are not measured now keep their records.
         let records = record::read(&out)?;
@@ -161,7 +188,7 @@ impl<'a> Bench<'a> {
 
     fn servers(&self, row: &Row, peers: &[Server]) -> Vec<Server> {
         let ours = plan::throng(row, &self.scratch, self.about());
-        ours.into_iter().chain(peers.iter().filter(|peer| peer.is_in(row)).cloned()).collect()
+        std::iter::once(ours).chain(peers.iter().filter(|peer| peer.is_in(row)).cloned()).collect()
     }
 
     fn rounds(&self, row: &Row) -> usize {

@@ -89,25 +89,26 @@ fn parse(text: &str, folder: &Path) -> anyhow::Result<Vec<Server>> {
 }
 
 /// throng itself in a row; what it needs lies in its folder.
-pub fn throng(row: &Row, folder: &Path, about: &str) -> Option<Server> {
+pub fn throng(row: &Row, folder: &Path, about: &str) -> Server {
     let start = match row.group {
-        Group::Http | Group::WebSocket | Group::Room => "throng echo",
-        Group::Nakama => {
-            "throng serve --data_dir data --runtime.path modules --logger.level warn \
-             --session.token_expiry_sec 7200"
-        }
+        Group::Http | Group::WebSocket | Group::Room => "throng echo".to_owned(),
+        Group::Nakama => format!(
+            "throng serve --data_dir data --runtime.path {} --logger.level warn \
+             --session.token_expiry_sec 7200",
+            row.modules
+        ),
     };
-    row.has_throng.then(|| Server {
+    Server {
         name: THRONG.to_owned(),
         rows: vec![row.name.to_owned()],
-        start: start.to_owned(),
+        start,
         target: None,
         before: Some("rm -rf data".to_owned()),
         beside: None,
         load: Vec::new(),
         about: about.to_owned(),
         folder: folder.to_owned(),
-    })
+    }
 }
 
 /// The rows that were named, or all.
@@ -182,6 +183,6 @@ mod tests {
         assert_eq!(rows(&names(&["ws-64"])).unwrap()[0].name, "ws-64");
         assert!(rows(&names(&["ws-64", "ws"])).is_err());
         let js = rows(&names(&["rpc-js"])).unwrap()[0];
-        assert!(throng(js, Path::new("/x"), "").is_none());
+        assert!(throng(js, Path::new("/x"), "").start.contains("--runtime.path modules-js "));
     }
 }

@@ -91,7 +91,7 @@ struct Sample {
 /// If there is no such row or server, perf is missing, or the run fails.
 pub fn run(wish: &Wish) -> anyhow::Result<bool> {
     let row = *plan::rows(std::slice::from_ref(&wish.row))?.first().context("name a row")?;
-    let bench = Bench::new(&wish.ask)?;
+    let bench = Bench::new(&wish.ask, &[row])?;
     let who = wish.who.as_deref().unwrap_or(plan::THRONG);
     let servers = bench.servers(row, &super::peers_of(&wish.ask)?);
     let Some(server) = servers.into_iter().find(|server| server.name == who) else {

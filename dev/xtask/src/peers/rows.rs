@@ -53,8 +53,8 @@ pub struct Row {
     pub ramp_s: u32,
     /// Whether one round is enough unless more are asked for, because it takes minutes.
     pub is_long: bool,
-    /// Whether throng does it yet.
-    pub has_throng: bool,
+    /// The folder of `scenarios` with the modules that throng runs.
+    pub modules: &'static str,
 }
 
 const fn closed(
@@ -72,7 +72,7 @@ const fn closed(
         counted_s: 5,
         ramp_s: 0,
         is_long: false,
-        has_throng: true,
+        modules: "modules",
     }
 }
 
@@ -80,8 +80,8 @@ const fn at_rate(name: &'static str, title: &'static str, load: &'static [&'stat
     Row { figure: Figure::Time, counted_s: 20, ..closed(name, title, Group::Nakama, load) }
 }
 
-const fn without_throng(row: Row) -> Row {
-    Row { has_throng: false, ..row }
+const fn of_modules(modules: &'static str, row: Row) -> Row {
+    Row { modules, ..row }
 }
 
 /// All rows, in the order of the table.
@@ -147,6 +147,12 @@ pub const ROWS: &[Row] = &[
         &["rpc-lua", "--saturate", "--players", "64"],
     ),
     closed(
+        "rpc-json-max",
+        "RPC in Lua that decodes and encodes 100 bytes of JSON, 64 connections",
+        Group::Nakama,
+        &["rpc-json", "--saturate", "--players", "64"],
+    ),
+    closed(
         "rpc-write-max",
         "RPC in Lua that writes one object, durable, 64 connections",
         Group::Nakama,
@@ -170,18 +176,42 @@ pub const ROWS: &[Row] = &[
         Group::Nakama,
         &["transfer-ws", "--saturate", "--players", "64"],
     ),
-    without_throng(closed(
-        "rpc-js-max",
-        "RPC echo in JavaScript over HTTP, 64 connections",
-        Group::Nakama,
-        &["rpc-js", "--saturate", "--players", "64"],
-    )),
-    without_throng(closed(
-        "rpc-go-max",
-        "RPC echo in Go over HTTP, 64 connections",
-        Group::Nakama,
-        &["rpc-go", "--saturate", "--players", "64"],
-    )),
+    of_modules(
+        "modules-js",
+        closed(
+            "rpc-js-max",
+            "RPC echo in JavaScript over HTTP, 64 connections",
+            Group::Nakama,
+            &["rpc-js", "--saturate", "--players", "64"],
+        ),
+    ),
+    of_modules(
+        "modules-go",
+        closed(
+            "rpc-go-max",
+            "RPC echo in Go over HTTP, 64 connections",
+            Group::Nakama,
+            &["rpc-go", "--saturate", "--players", "64"],
+        ),
+    ),
+    of_modules(
+        "modules-js",
+        closed(
+            "rpc-json-js-max",
+            "RPC in JavaScript that decodes and encodes 100 bytes of JSON, 64 connections",
+            Group::Nakama,
+            &["rpc-json", "--rpc", "echo_json_js", "--saturate", "--players", "64"],
+        ),
+    ),
+    of_modules(
+        "modules-go",
+        closed(
+            "rpc-json-go-max",
+            "RPC in Go that decodes and encodes 100 bytes of JSON, 64 connections",
+            Group::Nakama,
+            &["rpc-json", "--rpc", "echo_json_go", "--saturate", "--players", "64"],
+        ),
+    ),
     Row {
         counted_s: 20,
         ramp_s: 5,
@@ -195,12 +225,14 @@ pub const ROWS: &[Row] = &[
     at_rate("register", "2 register, 528/s", &["register", "--rate", "528"]),
     at_rate("authenticate", "3 authenticate, 531/s", &["authenticate", "--rate", "531"]),
     at_rate("rpc-lua", "4 RPC echo in Lua, 707/s", &["rpc-lua", "--rate", "707"]),
-    without_throng(at_rate(
-        "rpc-js",
-        "5 RPC echo in JavaScript, 707/s",
-        &["rpc-js", "--rate", "707"],
-    )),
-    without_throng(at_rate("rpc-go", "6 RPC echo in Go, 705/s", &["rpc-go", "--rate", "705"])),
+    of_modules(
+        "modules-js",
+        at_rate("rpc-js", "5 RPC echo in JavaScript, 707/s", &["rpc-js", "--rate", "707"]),
+    ),
+    of_modules(
+        "modules-go",
+        at_rate("rpc-go", "6 RPC echo in Go, 705/s", &["rpc-go", "--rate", "705"]),
+    ),
     Row {
         counted_s: 180,
         ramp_s: 5,

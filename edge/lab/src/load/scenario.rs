@@ -32,6 +32,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("register", include_str!("../../../../scenarios/register.toml")),
     ("authenticate", include_str!("../../../../scenarios/authenticate.toml")),
     ("rpc-lua", include_str!("../../../../scenarios/rpc-lua.toml")),
+    ("rpc-json", include_str!("../../../../scenarios/rpc-json.toml")),
     ("rpc-write", include_str!("../../../../scenarios/rpc-write.toml")),
     ("transfer", include_str!("../../../../scenarios/transfer.toml")),
     ("transfer-ws", include_str!("../../../../scenarios/transfer-ws.toml")),
