@@ -4,10 +4,13 @@
 use super::summary::Summary;
 use crate::load::record::kind::Cause;
 use crate::load::record::{SERVER_GONE, STOPPED, TURN_NS_LONG};
-use crate::measure::number::{group, time};
+use crate::measure::number::{group, share, time};
 use crate::measure::processors::may_run_on;
 use crate::measure::target::Target;
 use crate::measure::text::one_line;
+
+/// A server or generator that uses less of one processor has waited for something else.
+const BUSY_SHARE: f64 = 0.7;
 
 /// What a reader should know of how it was run, besides [`notes`]; `is_sampled` says whether the
 /// server's processes were to be measured.
@@ -42,6 +45,7 @@ pub(crate) fn notes_of(summary: &Summary, is_sampled: bool) -> Vec<String> {
         }
     }
     notes.extend(turn_note(summary));
+    notes.extend(idle_note(summary));
     if is_sampled && summary.server.is_none() && summary.counted_s > 0.0 {
         notes.push(
             "a process of the server was gone at an edge of the counted time, so that its CPU and \
@@ -62,6 +66,21 @@ fn turn_note(summary: &Summary) -> Option<String> {
         format!(
             "the generator once was at one turn of its loop for {}: the slowest times may be its own",
             time(turn_ns)
+        )
+    })
+}
+
+/// In a closed loop somebody is at a limit. Whoever believes that it is the server quotes the wrong figure.
+fn idle_note(summary: &Summary) -> Option<String> {
+    let server = summary.server.as_ref()?;
+    let of_server = (server.user_s + server.system_s) / server.wall_s.max(f64::MIN_POSITIVE);
+    let shares = [of_server, summary.generator.cpu_share];
+    let is_idle = summary.settings.saturate && shares.iter().all(|one| *one < BUSY_SHARE);
+    is_idle.then(|| {
+        let [server, generator] = shares.map(share);
+        format!(
+            "the server used {server} of one processor and the generator {generator}: something else kept \
+             operations from being more, such as the disk, other programs, or too few players"
         )
     })
 }
@@ -161,7 +180,7 @@ pub(crate) fn is_answered(summary: &Summary) -> bool {
 mod tests {
     use super::{Places, notes_of, place_note};
     use crate::load::record::kind::Cause;
-    use crate::load::result::summary::{ErrorSummary, OpSummary, Summary, TlsAsked};
+    use crate::load::result::summary::{ErrorSummary, OpSummary, ServerCost, Summary, TlsAsked};
 
     #[test]
     fn what_did_not_happen_is_told() {
@@ -191,6 +210,23 @@ mod tests {
         let cause = Cause::ServerGone;
         summary.errors.push(ErrorSummary { cause, ..ErrorSummary::default() });
         assert!(!notes_of(&summary, false).join("\n").contains("at its limit"));
+    }
+
+    #[test]
+    fn a_closed_loop_in_which_nobody_is_busy_is_told() {
+        let told = |saturate, server, generator| {
+            let mut summary = Summary::default();
+            summary.settings.saturate = saturate;
+            summary.server =
+                Some(ServerCost { user_s: server, wall_s: 1.0, ..ServerCost::default() });
+            summary.generator.cpu_share = generator;
+            notes_of(&summary, true).join("\n")
+        };
+        let note = told(true, 0.45, 0.04);
+        assert!(note.contains("45") && note.contains("something else"), "{note}");
+        for busy in [told(true, 0.97, 0.04), told(true, 0.45, 0.99), told(false, 0.1, 0.1)] {
+            assert!(!busy.contains("something else"), "{busy}");
+        }
     }
 
     #[test]

@@ -155,7 +155,7 @@ fn banners(out: &mut String, summary: &Summary) -> std::fmt::Result {
         banner(out, Mood::Bad, "Ended early.", &summary.ended)?;
     }
     for reason in &summary.invalid {
-        let text = format!("{}. Do not quote these figures.", capital(reason));
+        let text = format!("{}. Do not quote its times.", capital(reason));
         banner(out, Mood::Bad, "INVALID.", &text)?;
     }
     if !summary.invalid.is_empty() && is_answered(summary) {
