@@ -226,9 +226,9 @@ fn registered(bundle: &Bundle) -> (Registered, Vec<String>) {
         [kind, id, before, now] => Some(replaced(kind, id, before, now)),
         _ => None,
     });
-    let registered = Registered {
+    let mut registered = Registered {
         rpc: ids("rpc"),
-        rpc_blocking: ids("rpc"),
+        blocking: Vec::new(),
         before: ids("before"),
         after: ids("after"),
         events: ids("event"),
@@ -236,6 +236,7 @@ fn registered(bundle: &Bundle) -> (Registered, Vec<String>) {
         locations: locations.collect(),
         findings: replaced.collect(),
     };
+    registered.block_all();
     (registered, ids("matches"))
 }
 

@@ -86,7 +86,7 @@ impl LuaScripts {
         let names = |functions: &BTreeMap<String, Function>| functions.keys().cloned().collect();
         let registered = Registered {
             rpc: names(&calls.rpc),
-            rpc_blocking: Vec::new(),
+            blocking: Vec::new(),
             before: names(&calls.before),
             after: names(&calls.after),
             events: names(&calls.events),

@@ -86,6 +86,7 @@ impl WasmScripts {
             scripts.registered.modules.push(module.file.clone());
             scripts.idle.push(vec![instance]);
         }
+        scripts.registered.block_all();
         Ok(scripts)
     }
 
@@ -116,12 +117,9 @@ impl WasmScripts {
         };
         let location = location.map(|what| (what, file.to_owned()));
         self.registered.locations.extend(location);
-        let Registered { rpc, rpc_blocking, before, after, events, .. } = &mut self.registered;
+        let Registered { rpc, before, after, events, .. } = &mut self.registered;
         match kind {
-            Kind::Rpc => {
-                rpc.push(name.clone());
-                rpc_blocking.push(name.clone());
-            }
+            Kind::Rpc => rpc.push(name.clone()),
             Kind::Before => before.push(name.clone()),
             Kind::After => after.push(name.clone()),
             Kind::Event => events.push(name.clone()),

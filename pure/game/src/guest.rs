@@ -205,8 +205,9 @@ pub struct Registered {
     pub before: Vec<String>,
     /// The same for after-hooks.
     pub after: Vec<String>,
-    /// Those of [`Self::rpc`] in a language whose calls do not give their thread back within a slice.
-    pub rpc_blocking: Vec<String>,
+    /// Those of the above, as `rpc <id>`, `before <name>` or `after <name>`, in a language whose calls do not
+    /// give their thread back within a slice.
+    pub blocking: Vec<String>,
     /// Other registrations, by name: `matchmaker_matched`, `shutdown`, `storage_index:<name>`, …
     pub events: Vec<String>,
     /// Loaded modules in order of loading.
@@ -216,6 +217,17 @@ pub struct Registered {
     pub locations: Vec<(String, String)>,
     /// What the modules' author should hear before a player does.
     pub findings: Vec<Finding>,
+}
+
+impl Registered {
+    /// All of it is in a language that blocks.
+    pub fn block_all(&mut self) {
+        let kinds = [("rpc", &self.rpc), ("before", &self.before), ("after", &self.after)];
+        let named = |(kind, ids): (&str, &Vec<String>)| {
+            ids.iter().map(|id| format!("{kind} {id}")).collect::<Vec<_>>()
+        };
+        self.blocking = kinds.into_iter().flat_map(named).collect();
+    }
 }
 
 /// One thing about the modules that their author should know. The modules have loaded all the same.

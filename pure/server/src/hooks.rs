@@ -12,6 +12,8 @@ use game::guest::{GuestVersion, Registered};
 use game::nearest::nearest;
 use wire::nakama::realtime;
 
+use crate::mail::{HookStep, Work};
+
 /// Realtime messages that are handled. Hooks of others run, too, but what follows them is the
 /// answer that the message is not implemented.
 const REALTIME_BUILT: &[&str] = &[
@@ -41,8 +43,11 @@ pub struct Hooks {
     pub(crate) has_shutdown: bool,
     /// The kinds of events that have a handler.
     events: Vec<EventKind>,
-    /// RPC functions that run at callers alone ([`Registered::rpc_blocking`]).
-    blocking: BTreeSet<String>,
+    /// RPC functions that run at callers alone ([`Registered::blocking`]).
+    blocking_rpc: BTreeSet<String>,
+    /// Those of the above that do.
+    blocking_before_api: Vec<&'static str>,
+    blocking_after_api: Vec<&'static str>,
 }
 
 impl Hooks {
@@ -52,6 +57,9 @@ impl Hooks {
         let api = |names: &[String]| known(names.iter().map(String::as_str), BUILT);
         let realtime = |names: &[String]| {
             known(names.iter().filter_map(|id| realtime_name(id)), realtime::NAMES)
+        };
+        let blocking = |kind: &'static str| {
+            registered.blocking.iter().filter_map(move |name| name.strip_prefix(kind))
         };
         let (before, after) = (&registered.before, &registered.after);
         let (before_realtime, after_realtime) = (realtime(before), realtime(after));
@@ -64,7 +72,9 @@ impl Hooks {
             after_api: api(after),
             has_shutdown: registered.events.iter().any(|event| event == "shutdown"),
             events: handled(registered).collect(),
-            blocking: registered.rpc_blocking.iter().cloned().collect(),
+            blocking_rpc: blocking("rpc ").map(str::to_owned).collect(),
+            blocking_before_api: known(blocking("before "), BUILT),
+            blocking_after_api: known(blocking("after "), BUILT),
         }
     }
 
@@ -85,9 +95,21 @@ impl Hooks {
         self.events.contains(&kind)
     }
 
-    /// Whether calls of the RPC function of this lower-case id run at callers alone.
-    pub(crate) fn is_blocking(&self, id: &str) -> bool {
-        self.blocking.contains(id)
+    /// Whether a core's companion may do this, because its language gives the thread back; the rest is
+    /// for callers. Hooks of realtime messages are, too: they run in the order of what they belong to.
+    pub(crate) fn may_run_on_core(&self, work: &Work) -> bool {
+        match work {
+            Work::Rpc(job) => !self.blocking_rpc.contains(&job.id),
+            Work::Hooked(hooked) => {
+                let name = hooked.call.name();
+                match hooked.step {
+                    HookStep::Before => !self.blocking_before_api.contains(&name),
+                    HookStep::After(_) => !self.blocking_after_api.contains(&name),
+                    HookStep::Call => false,
+                }
+            }
+            _ => false,
+        }
     }
 
     /// Whether the API call of this name has a before-hook, and an after-hook.

@@ -415,9 +415,9 @@ const FIRST: &[Opt] = &[
         "runtime.core_slice_us",
         number(0, 100_000, "µs"),
         "200",
-        "For how long quick RPC functions in Lua compute on a core's thread before its sockets have their \
-         turn. One that takes longer is run elsewhere for a second, or a minute if it happens again; with 0 \
-         all are.",
+        "For how long quick RPC functions and hooks of API calls in Lua compute on a core's thread before its \
+         sockets have their turn. One that takes longer is run elsewhere for a second, or a minute if it \
+         happens again; with 0 all are.",
     )
     .ours(),
     row(

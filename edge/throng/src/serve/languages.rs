@@ -34,16 +34,13 @@ impl Languages {
         let mut all = Registered::default();
         for (name, scripts) in &languages {
             let one = scripts.registered();
-            let is_new = |id: &&String| !all.rpc.contains(id);
-            let blocking: Vec<_> = one.rpc_blocking.iter().filter(is_new).cloned().collect();
-            all.rpc_blocking.extend(blocking);
-            let kinds: [(_, _, Ids); 4] = [
-                ("the RPC", &mut all.rpc, |of| &of.rpc),
-                ("the before-hook of", &mut all.before, |of| &of.before),
-                ("the after-hook of", &mut all.after, |of| &of.after),
-                ("the function for", &mut all.events, |of| &of.events),
+            let kinds: [(_, _, _, Ids); 4] = [
+                ("rpc", "the RPC", &mut all.rpc, |of| &of.rpc),
+                ("before", "the before-hook of", &mut all.before, |of| &of.before),
+                ("after", "the after-hook of", &mut all.after, |of| &of.after),
+                ("event", "the function for", &mut all.events, |of| &of.events),
             ];
-            for (what, known, ids) in kinds {
+            for (kind, what, known, ids) in kinds {
                 for id in ids(one) {
                     if known.contains(id) {
                         let has = |of: &&Language| ids(of.1.registered()).contains(id);
@@ -51,6 +48,8 @@ impl Languages {
                         all.findings.push(twice((first, name), what, id));
                     } else {
                         known.push(id.clone());
+                        let name = format!("{kind} {id}");
+                        all.blocking.extend(one.blocking.contains(&name).then_some(name));
                     }
                 }
             }
@@ -233,9 +232,11 @@ mod tests {
 
     fn registering(rpc: &[&str], before: &[&str], style: Style) -> Box<dyn Scripts + Send> {
         let ids = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>();
-        let rpc_blocking = if style == Style::FULL { ids(rpc) } else { Vec::new() };
-        let (rpc, before) = (ids(rpc), ids(before));
-        let registered = Registered { rpc, rpc_blocking, before, ..Registered::default() };
+        let mut registered =
+            Registered { rpc: ids(rpc), before: ids(before), ..Registered::default() };
+        if style == Style::FULL {
+            registered.block_all();
+        }
         Box::new(Fake(registered, style))
     }
 
@@ -251,7 +252,7 @@ mod tests {
         assert_eq!(languages.form_style("before getaccount"), Style::SNAKE);
         assert_eq!(languages.form_style("before updateaccount"), Style::FULL);
         assert_eq!(languages.registered().rpc, ["a", "both", "b"]);
-        assert_eq!(languages.registered().rpc_blocking, ["b"]);
+        assert_eq!(languages.registered().blocking, ["rpc b", "before updateaccount"]);
         let [finding, second] = languages.registered().findings.as_slice() else { panic!() };
         assert_eq!(
             finding.text,

@@ -180,16 +180,15 @@ impl Core {
         of_group.is_met(limits, group.waiting).then_some(of_group)
     }
 
-    /// Whether a call is run on this thread: of functions alone whose language can give it back.
+    /// Whether a call is run on this thread.
     fn is_for_companion(&mut self, job: &Job) -> bool {
-        let Work::Rpc(rpc) = &job.work else { return false };
         let record = self.groups.get(job.group);
         let user = match job.group {
             SHARED => (Class::Unknown, 0),
             _ => (record.class(self.now), record.at_callers),
         };
         self.callers.is_for_companion(self.now, function_of(job), user)
-            && !self.hooks.is_blocking(&rpc.id)
+            && self.hooks.may_run_on_core(&job.work)
     }
 
     fn has_line(&self, group: u32) -> bool {

@@ -1,7 +1,8 @@
 //! Hooks, as far as cores have to do with them: a message with a before-hook waits for a caller,
 //! one with an after-hook is kept until it is answered. Of an API call with hooks each step is a job:
-//! the before-hook at a caller, the call in the batch with all others, the after-hook at a caller once
-//! the call is durable; its client is answered behind the last one, as in Nakama.
+//! the before-hook at a caller, or at the core's companion if it is known to be quick, the call in the batch
+//! with all others, the after-hook as the before-hook once the call is durable; its client is answered behind
+//! the last one, as in Nakama.
 //! Source: Nakama 3.40, `server/runtime.go`, `server/runtime_lua.go`.
 
 use std::net::SocketAddr;

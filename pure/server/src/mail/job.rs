@@ -182,6 +182,9 @@ impl Work {
     fn function(&self) -> u16 {
         match self {
             Self::Rpc(job) => slot_of(0, &job.id),
+            Self::Hooked(hooked) if matches!(hooked.step, HookStep::After(_)) => {
+                slot_of(5, hooked.call.name())
+            }
             Self::Hooked(hooked) => slot_of(1, hooked.call.name()),
             Self::Before(job) => slot_of(2, name_of(&job.request)),
             Self::After(job) => slot_of(3, name_of(&job.request)),
@@ -310,8 +313,8 @@ pub enum Outcome {
     After,
     /// Of [`Work::Shutdown`].
     Shutdown,
-    /// Of [`Work::Rpc`] on a companion or in the batch, where it cannot be done: nothing of it has happened, and
-    /// a caller is to do it.
+    /// Of [`Work::Rpc`] on a companion or in the batch, or a hook of [`Work::Hooked`] on a companion, where it
+    /// cannot be done: nothing of it has happened, and a caller is to do it.
     NeedsCaller(Box<Job>),
     /// The job is not done: its function waits for another thread, or on a companion for its next
     /// slice, and the caller is free for others.

@@ -3,7 +3,7 @@
 
 use server::settings::Settings;
 
-use crate::rig::{Plan, Rig};
+use crate::rig::{Plan, Rig, server_key};
 
 const MODULE: &str = r#"
 local nk = require("nakama")
@@ -193,4 +193,44 @@ fn one_address_has_so_many_on_its_core_and_no_more() {
     assert!(clients.into_iter().all(|client| rig.body(client) == "x"));
     assert_eq!(rig.stat("calls_on_cores"), 64);
     assert!(is_on_core(&rig, "echo", ("b", "b")));
+}
+
+const HOOKS: &str = r#"
+local nk = require("nakama")
+local function count(vars)
+  for _ = 1, tonumber(vars and vars.count or "0") do end
+end
+nk.register_req_before(function(_, request) count(request.account.vars) return request end, "AuthenticateDevice")
+nk.register_req_after(function(_, session, request)
+  assert(session.token)
+  if request.account.vars and request.account.vars.keep then
+    nk.storage_write({{ collection = "c", key = "k", value = {} }})
+  end
+end, "AuthenticateDevice")
+"#;
+
+/// Logs in, and tells how many of the call's two hooks were run on its core.
+fn hooks_on_core(rig: &Rig, vars: &str) -> u64 {
+    let (before, client) = (rig.stat("calls_on_cores"), rig.open(0));
+    let body = format!(r#"{{"id":"device-of-somebody","vars":{vars}}}"#);
+    let answer = rig.http(client, "POST /v2/account/authenticate/device", &server_key(), &body);
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("token"), "{answer}");
+    rig.stat("calls_on_cores") - before
+}
+
+#[test]
+fn hooks_of_calls_are_run_there_as_well_each_for_itself() {
+    let modules = [("m.lua", MODULE), ("hooks.lua", HOOKS)];
+    let plan = Plan { callers: 2, companions: true, modules: &modules, ..Plan::default() };
+    let rig = Rig::with(&plan);
+    (0..16).for_each(|_| assert_eq!(hooks_on_core(&rig, "{}"), 0, "not known yet"));
+    assert_eq!(hooks_on_core(&rig, "{}"), 2);
+    // A before-hook that has had its slice goes on there in slices; the next ones are elsewhere.
+    assert_eq!(hooks_on_core(&rig, r#"{"count":"3000000"}"#), 2);
+    assert!(rig.stat("calls_paused") > 2);
+    assert_eq!(hooks_on_core(&rig, "{}"), 1, "the after-hook is another function");
+    // One that has written is none of those that need no database.
+    assert_eq!(hooks_on_core(&rig, r#"{"keep":"1"}"#), 1);
+    assert_eq!(hooks_on_core(&rig, "{}"), 0);
+    assert_eq!(rig.stat("jobs_waiting"), 0);
 }
