@@ -93,6 +93,33 @@ pub enum CoreMail {
     Guests(Arc<Hooks>),
 }
 
+/// A match that signals another one, and waits for its answer.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Signaller {
+    /// The match.
+    pub id: Uuid,
+    /// Who waits for the end of the `match_signal` that it plays, if it plays one.
+    pub plays: Option<Waiter>,
+}
+
+/// A search for matches that wait for each other in a circle, along what each waits for.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Chase {
+    /// The match that has begun to wait, and its question.
+    pub by: Signaller,
+    /// Its question.
+    pub from: Waiter,
+    /// The question of the match before, if one has been looked at.
+    pub before: Option<Waiter>,
+    /// Whether each match that was looked at waits for one that plays its signal: then the one that has
+    /// begun to wait is what closes the circle.
+    pub is_nested: bool,
+    /// Of all of them the match with the largest id, and its question.
+    pub last: (Uuid, Waiter),
+    /// Matches that may be looked at yet.
+    pub steps_left: u8,
+}
+
 /// An authoritative match to be.
 #[derive(Debug)]
 pub struct NewMatch {
@@ -113,16 +140,16 @@ pub enum RoomMail {
     /// From workers and rooms: signal an authoritative match. `by`: the match that waits for it.
     Signal {
         from: Waiter,
-        by: Option<Uuid>,
+        by: Option<Box<Signaller>>,
         id: Uuid,
         #[serde(with = "plain::bytes")]
         data: Bytes,
     },
     /// From rooms: whoever signals this match has given up waiting; the signal is not to be played.
     TakeBack { from: Waiter, id: Uuid },
-    /// From rooms: the match `by` waits for one that waits for the match `id`: do they wait for each
-    /// other in a circle?
-    Chase { from: Waiter, by: Uuid, id: Uuid, steps_left: u8 },
+    /// From rooms: a match waits for one that waits for the match `id`: do they wait for each other in a
+    /// circle?
+    Chase { id: Uuid, chase: Box<Chase> },
     /// From a room: what became of a `Create` or `Signal`, or of a wish for a stream; from a core, if
     /// that was for a session that has ended.
     Answer { request: u64, outcome: Result<RoomAnswer, RoomError> },
@@ -592,10 +619,21 @@ pub(crate) const AWAY: &str = "the node that this lives on is away";
 pub enum RoomError {
     /// No such match, or session.
     NotFound,
-    /// Too many signals are waiting.
-    Busy,
+    /// It has not answered in time.
+    Silent,
+    /// As many signals, or joins, wait for the match as may.
+    Full,
+    /// The match waits for the one that asks.
+    Circle,
     /// Anything else, as the script should see it.
     Failed(String),
+}
+
+impl RoomError {
+    /// Whether what was asked may still lie there.
+    pub(crate) fn leaves_question(&self) -> bool {
+        matches!(self, Self::Silent | Self::Circle)
+    }
 }
 
 impl CoreMail {

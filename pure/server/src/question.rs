@@ -33,6 +33,17 @@ pub(crate) enum Question {
 }
 
 impl Question {
+    /// For messages: what is waited for.
+    pub(crate) fn what(self) -> &'static str {
+        match self {
+            Self::Creation(_) => "a match that is created",
+            Self::Signal(_) => "a match that is signalled",
+            Self::Stream { .. } => "a stream",
+            Self::Run => "the database or a long function of the server",
+            Self::Fetch => "another server",
+        }
+    }
+
     /// Whether it is a room that answers.
     pub(crate) fn is_of_room(self) -> bool {
         match self {
@@ -69,8 +80,16 @@ impl Question {
             }
             (Self::Stream { .. }, Err(RoomError::NotFound)) => Err(no_session()),
             (_, Err(RoomError::NotFound)) => Err(HostError::new("match not found")),
-            (_, Err(RoomError::Busy)) => Err(self.unanswered()),
             (_, Err(RoomError::Failed(text))) => Err(HostError::new(text)),
+            (Self::Signal(_), Err(RoomError::Full)) => Err(HostError::new(
+                "match busy: as many signals wait for it as may (match.signal_queue_size)",
+            )),
+            (Self::Signal(_), Err(RoomError::Circle)) => {
+                Err(HostError::new("match busy: it waits for this match"))
+            }
+            (_, Err(RoomError::Silent | RoomError::Full | RoomError::Circle)) => {
+                Err(self.unanswered())
+            }
         }
     }
 
@@ -78,7 +97,7 @@ impl Question {
     fn unanswered(self) -> HostError {
         HostError::new(match self {
             Self::Creation(_) => "error creating match: the room did not answer within 10 s",
-            Self::Signal(_) => "match busy",
+            Self::Signal(_) => "match busy: it did not answer within 10 s",
             Self::Stream { .. } => "the room did not answer within 10 s",
             Self::Run | Self::Fetch => "it did not end in time",
         })

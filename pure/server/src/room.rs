@@ -194,9 +194,11 @@ impl Room {
         match mail {
             RoomMail::Requests(requests) => self.requests(now, requests),
             RoomMail::Create { from, id, new } => self.create_match(now, id, from, *new),
-            RoomMail::Signal { from, by, id, data } => self.signal(now, (id, by), from, data),
+            RoomMail::Signal { from, by, id, data } => {
+                self.signal(now, (id, by.map(|by| *by)), from, data);
+            }
             RoomMail::TakeBack { from, id } => self.taken_back(id, from),
-            RoomMail::Chase { from, by, id, steps_left } => self.chased(from, by, id, steps_left),
+            RoomMail::Chase { id, chase } => self.chased(*chase, id),
             RoomMail::Answer { request, outcome } => self.answered(now, request, outcome),
             RoomMail::Cancel { id } if self.matches.contains_key(&id) => {
                 tracing::warn!(match_id = %id, "ended: its creator had given up waiting");

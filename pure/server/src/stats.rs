@@ -329,7 +329,8 @@ counters! {
         /// Joins and signals refused because match.join_attempt_queue_size or match.signal_queue_size of
         /// them waited already, behind a callback that waits.
         counter match_calls_refused,
-        /// Signals answered "match busy" because matches waited for one another in a circle.
+        /// Circles found of matches that waited for one another, of which one is answered "match busy"; of two
+        /// that signal each other at once each finds it.
         counter match_circles,
         /// Matches stopped because a callback waited for longer than runtime.call_wait_max_ms.
         counter match_waits_cancelled,

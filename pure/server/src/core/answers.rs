@@ -566,7 +566,7 @@ impl Core {
                 return self.keep(now, mail);
             }
             RoomRequest::Stream(wish) => {
-                let why = if is_away { RoomError::Failed(AWAY.into()) } else { RoomError::Busy };
+                let why = if is_away { RoomError::Failed(AWAY.into()) } else { RoomError::Silent };
                 let refusal = wish.refusal(&self.topology, why);
                 return refusal.into_iter().for_each(|(to, mail)| out.mail(to, mail));
             }

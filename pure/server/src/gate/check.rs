@@ -13,8 +13,8 @@ use game::node::NodeId;
 
 use super::letter::Body;
 use crate::mail::{
-    Address, Asker, CoreMail, Member, News, Reply, RoomMail, RoomRequest, StreamMail, Topology,
-    Waiter, WorkerAddress,
+    Address, Asker, Chase, CoreMail, Member, News, Reply, RoomMail, RoomRequest, StreamMail,
+    Topology, Waiter, WorkerAddress,
 };
 
 /// How far another node's clock may be ahead, milliseconds: stamps of the cache pull all clocks along.
@@ -61,9 +61,15 @@ impl Check<'_> {
         match mail {
             RoomMail::Requests(all) => all.iter().all(|request| self.request(request, self.from)),
             RoomMail::Streams(all) => all.iter().all(|wish| self.wish(wish, self.from)),
-            RoomMail::Signal { from, .. }
-            | RoomMail::TakeBack { from, .. }
-            | RoomMail::Chase { from, .. } => self.waiter(*from),
+            RoomMail::Signal { from, by, .. } => {
+                let plays = by.as_ref().and_then(|by| by.plays);
+                self.waiter(*from) && self.reply(plays)
+            }
+            RoomMail::TakeBack { from, .. } => self.waiter(*from),
+            RoomMail::Chase { chase, .. } => {
+                let Chase { by, from, before, last, .. } = **chase;
+                [Some(from), by.plays, before, Some(last.1)].iter().all(|who| self.reply(*who))
+            }
             RoomMail::Answer { .. } | RoomMail::Notify(_) => true,
             RoomMail::Create { .. }
             | RoomMail::Cancel { .. }

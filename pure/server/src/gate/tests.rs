@@ -18,8 +18,9 @@ use uuid::Uuid;
 use super::letter::Body;
 use super::{Gate, LETTER_BYTES_MAX, LetterError, NodeNews, Way, letter};
 use crate::mail::{
-    Address, Asker, CoreMail, Delivery, Format, GateMail, Mail, Member, News, RoomError, RoomMail,
-    RoomRequest, SessionAddress, SessionChanges, StreamMail, Then, Topology, Waiter, WorkerAddress,
+    Address, Asker, Chase, CoreMail, Delivery, Format, GateMail, Mail, Member, News, RoomError,
+    RoomMail, RoomRequest, SessionAddress, SessionChanges, Signaller, StreamMail, Then, Topology,
+    Waiter, WorkerAddress,
 };
 use crate::stats::GateStats;
 
@@ -144,6 +145,9 @@ fn samples(a: &mut Side, b: &Side) -> Vec<Vec<u8>> {
     let session_changes =
         SessionChanges { revocations, follows, sessions: vec![id], users: Vec::new() };
     let gate = from.gate().unwrap();
+    let by = Signaller { id, plays: Some(there) };
+    let (before, last) = (Some(here), (id, there));
+    let chase = Chase { by, from: there, before, is_nested: true, last, steps_left: 3 };
     let notices = vec![Sent { to: Some(id), ..Sent::default() }];
     let mails = vec![
         to.cores[1].seal(&from, delivery()),
@@ -156,9 +160,14 @@ fn samples(a: &mut Side, b: &Side) -> Vec<Vec<u8>> {
             })),
         ),
         room(opened(member(&from))),
-        room(RoomMail::Signal { from: here, by: Some(id), id, data: Bytes::from_static(b"d") }),
-        room(RoomMail::Chase { from: there, by: id, id, steps_left: 3 }),
-        room(RoomMail::Answer { request: 1, outcome: Err(RoomError::Busy) }),
+        room(RoomMail::Signal {
+            from: here,
+            by: Some(Box::new(by)),
+            id,
+            data: Bytes::from_static(b"d"),
+        }),
+        room(RoomMail::Chase { id, chase: Box::new(chase) }),
+        room(RoomMail::Answer { request: 1, outcome: Err(RoomError::Silent) }),
         room(RoomMail::Streams(vec![wish])),
         room(RoomMail::Notify(notices)),
         WorkerAddress::Hasher(to.hasher)
@@ -294,7 +303,7 @@ fn a_node_speaks_for_its_own_matches_users_and_entries_alone() {
         cache.put(now, "k", Value::Int(1), 0).unwrap();
         Body::Cache(Arc::from(cache.take_changes()))
     };
-    let answer = || News::Answer { request: 1, outcome: Err(RoomError::Busy) };
+    let answer = || News::Answer { request: 1, outcome: Err(RoomError::Silent) };
     let no_batcher = address(there, to.hasher.thread().0);
     let mut takes = |body| is_taken(&mut b, &from, body);
     assert!(takes(event(here, here)));

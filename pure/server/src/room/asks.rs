@@ -21,8 +21,8 @@ use uuid::Uuid;
 use super::callbacks::{Begun, Callback, Waiting};
 use super::{Due, Room, authoritative};
 use crate::mail::{
-    AWAY, Asker, Fetched, HostCall, HostReturn, NewMatch, RoomAnswer, RoomError, RoomMail,
-    StreamMail, Waiter,
+    AWAY, Asker, Chase, Fetched, HostCall, HostReturn, NewMatch, RoomAnswer, RoomError, RoomMail,
+    Signaller, StreamMail, Waiter,
 };
 use crate::question::Question;
 
@@ -75,10 +75,12 @@ impl Room {
                 let to = MatchId::parse(&match_id, &self.topology.nodes);
                 let to = to.map_err(|error| Err(HostError::new(error.to_string())))?;
                 if to.uuid == id {
-                    return Err(Question::Signal(to).answer(Err(RoomError::Busy)));
+                    return Err(Question::Signal(to).answer(Err(RoomError::Circle)));
                 }
                 let (asked, from) = self.number(Question::Signal(to));
-                let mail = RoomMail::Signal { from, by: Some(id), id: to.uuid, data };
+                let by = Signaller { id, plays: begun.callback.signaller() };
+                let by = Some(Box::new(by));
+                let mail = RoomMail::Signal { from, by, id: to.uuid, data };
                 self.post_to_match(to, mail);
                 Ok(asked)
             }
@@ -233,7 +235,7 @@ impl Room {
             return self.stats.late_answers.up();
         }
         let Some((id, begun, asked)) = self.take_asker(request) else { return };
-        if outcome == Err(RoomError::Busy) {
+        if outcome.as_ref().is_err_and(RoomError::leaves_question) {
             self.take_back(asked);
         }
         self.go_on(now, id, begun, Some(asked.question.answer(outcome)));
@@ -261,10 +263,11 @@ impl Room {
         let (begun, asked) = self.take_waiting(waiting);
         self.take_back(asked);
         if begun.until.is_some_and(|until| until.mono_ns <= now.mono_ns) {
-            let error = waited_too_long(&begun.callback, self.settings.runtime.call_wait_max_ms);
+            let wait_max_ms = self.settings.runtime.call_wait_max_ms;
+            let error = waited_too_long(&begun.callback, asked.question, wait_max_ms);
             return self.fail(id, begun.callback, &error);
         }
-        self.go_on(now, id, begun, Some(asked.question.answer(Err(RoomError::Busy))));
+        self.go_on(now, id, begun, Some(asked.question.answer(Err(RoomError::Silent))));
         self.settle(now, id);
     }
 
@@ -288,40 +291,59 @@ impl Room {
     pub(super) fn signal(
         &mut self,
         now: Now,
-        (id, by): (Uuid, Option<Uuid>),
+        (id, by): (Uuid, Option<Signaller>),
         from: Waiter,
         data: Bytes,
     ) {
-        let is_circle = by.is_some_and(|by| self.chase(from, by, id, CHASE_MAX));
-        if is_circle {
-            return self.answer(from, Err(RoomError::Busy));
+        let begin = |by: Signaller| Chase {
+            by,
+            from,
+            before: None,
+            is_nested: true,
+            last: (by.id, from),
+            steps_left: CHASE_MAX,
+        };
+        if let Some(busy) = by.and_then(|by| self.chase(begin(by), id)) {
+            self.answer(busy, Err(RoomError::Circle));
+            if busy == from {
+                return;
+            }
         }
         self.arrive(now, id, Callback::Signal { data, from });
     }
 
-    /// Whether match `id` waits for the match `by`, which waits for it. If it waits for yet another
-    /// match, that one is asked the same. Of matches that wait in a circle the last one to do so finds
-    /// all others waiting, so that one of them is always told.
-    fn chase(&mut self, from: Waiter, by: Uuid, id: Uuid, steps_left: u8) -> bool {
-        let waiting = self.matches.get(&id).and_then(|found| found.waiting.as_ref());
-        let Some(target) = waiting.and_then(|waiting| waiting.asked.question.target()) else {
-            return false;
-        };
-        if target.uuid == by {
+    /// Whether match `id` waits for the match that has begun to wait, which waits for it: then gives whose
+    /// question of the circle is not answered. If it waits for yet another match, that one is asked the same.
+    ///
+    /// Of matches that wait in a circle the last one to do so finds all others waiting, so that one of them is
+    /// always told. Where each plays the signal of the one before, it is this last one. Where two signal each
+    /// other at once, both find the circle, and both must find the same one: that with the largest id.
+    fn chase(&mut self, mut chase: Chase, id: Uuid) -> Option<Waiter> {
+        let waiting = self.matches.get(&id)?.waiting.as_ref()?;
+        let target = waiting.asked.question.target()?;
+        let own = self.waiter(waiting.asked.request);
+        let plays = waiting.begun.callback.signaller();
+        chase.is_nested &= chase.before.is_none_or(|before| plays == Some(before));
+        if id > chase.last.0 {
+            chase.last = (id, own);
+        }
+        chase.before = Some(own);
+        if target.uuid == chase.by.id {
             self.stats.match_circles.up();
-            return true;
+            let is_nested = chase.is_nested && chase.by.plays == Some(own);
+            return Some(if is_nested { chase.from } else { chase.last.1 });
         }
-        if let Some(steps_left) = steps_left.checked_sub(1) {
-            let mail = RoomMail::Chase { from, by, id: target.uuid, steps_left };
-            self.post_to_match(target, mail);
+        if let Some(steps_left) = chase.steps_left.checked_sub(1) {
+            let chase = Box::new(Chase { steps_left, ..chase });
+            self.post_to_match(target, RoomMail::Chase { id: target.uuid, chase });
         }
-        false
+        None
     }
 
     /// As [`Self::chase`], for a question that waits elsewhere.
-    pub(super) fn chased(&mut self, from: Waiter, by: Uuid, id: Uuid, steps_left: u8) {
-        if self.chase(from, by, id, steps_left) {
-            self.answer(from, Err(RoomError::Busy));
+    pub(super) fn chased(&mut self, chase: Chase, id: Uuid) {
+        if let Some(busy) = self.chase(chase, id) {
+            self.answer(busy, Err(RoomError::Circle));
         }
     }
 
@@ -339,11 +361,13 @@ fn line_of(id: Uuid) -> u32 {
     u32::try_from(low & u64::from(u32::MAX)).unwrap_or(0)
 }
 
-fn waited_too_long(callback: &Callback, wait_max_ms: u32) -> ScriptError {
-    let name = callback.name();
+fn waited_too_long(callback: &Callback, question: Question, wait_max_ms: u32) -> ScriptError {
+    let (name, what) = (callback.name(), question.what());
     ScriptError {
         code: 13,
-        message: format!("{name} waited for {wait_max_ms} ms (runtime.call_wait_max_ms)"),
+        message: format!(
+            "{name} waited for {wait_max_ms} ms, at last for {what} (runtime.call_wait_max_ms)"
+        ),
         location: String::new(),
         kind: ScriptFailure::Cancelled,
     }

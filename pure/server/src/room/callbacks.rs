@@ -75,6 +75,14 @@ impl Callback {
         }
     }
 
+    /// Who waits for its end, if it is a signal.
+    pub(super) fn signaller(&self) -> Option<Waiter> {
+        match self {
+            Self::Signal { from, .. } => Some(*from),
+            _ => None,
+        }
+    }
+
     /// As the script is told it.
     fn call(&self) -> MatchCall<'_> {
         match self {
@@ -210,7 +218,7 @@ impl Room {
         let what = format_args!("a {} of match {id} of {}", callback.name(), found.module);
         self.limit_log.hit(now, setting, format_args!("{what} is refused"));
         self.stats.match_calls_refused.up();
-        self.refuse(callback, &RoomError::Busy);
+        self.refuse(callback, &RoomError::Full);
     }
 
     /// Tells a match of which no callback waits who has left since, so that no callback finds a player
@@ -365,8 +373,10 @@ impl Room {
             Callback::Attempt(attempt) => {
                 let (code, text) = match why {
                     RoomError::NotFound => (error_code::MATCH_NOT_FOUND, "Match not found"),
-                    RoomError::Busy => (error_code::MATCH_JOIN_REJECTED, MATCH_BUSY),
-                    RoomError::Failed(_) => (error_code::MATCH_JOIN_REJECTED, JOIN_REJECTED),
+                    RoomError::Full => (error_code::MATCH_JOIN_REJECTED, MATCH_BUSY),
+                    RoomError::Silent | RoomError::Circle | RoomError::Failed(_) => {
+                        (error_code::MATCH_JOIN_REJECTED, JOIN_REJECTED)
+                    }
                 };
                 self.reject(&attempt, code, text);
             }

@@ -398,7 +398,7 @@ impl Worker {
             return self.stats.late_answers.up();
         };
         let Waiting { guest, question, .. } = waiting;
-        if outcome == Err(RoomError::Busy) {
+        if outcome.as_ref().is_err_and(RoomError::leaves_question) {
             self.take_back(number, question);
         }
         self.waiting.answer(guest, question.answer(outcome));
@@ -528,11 +528,14 @@ impl Worker {
         {
             self.take_back(number, question);
             if guest.wait_left_ms > 0 {
-                self.waiting.answer(guest, question.answer(Err(RoomError::Busy)));
+                self.waiting.answer(guest, question.answer(Err(RoomError::Silent)));
             } else {
                 self.stats.calls_waited_too_long.up();
                 let wait_max_ms = self.settings.runtime.call_wait_max_ms;
-                let message = format!("waited for {wait_max_ms} ms (runtime.call_wait_max_ms)");
+                let message = format!(
+                    "waited for {wait_max_ms} ms, at last for {} (runtime.call_wait_max_ms)",
+                    question.what()
+                );
                 let (code, location, kind) = (4, String::new(), ScriptFailure::Cancelled);
                 self.cancel(guest, ScriptError { code, message, location, kind });
             }

@@ -15,9 +15,9 @@ use game::stream::{Payer, SessionId, StreamId, StreamMessage, StreamMeta, Stream
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use server::mail::{
-    Asker, CloseCause, CoreMail, Delivery, Follow, Format, MatchInput, Member, News, RoomAnswer,
-    RoomError, RoomMail, RoomRequest, SessionAddress, StreamMail, Then, Topology, Waiter,
-    WorkerAddress,
+    Asker, Chase, CloseCause, CoreMail, Delivery, Follow, Format, MatchInput, Member, News,
+    RoomAnswer, RoomError, RoomMail, RoomRequest, SessionAddress, Signaller, StreamMail, Then,
+    Topology, Waiter, WorkerAddress,
 };
 use uuid::Uuid;
 use wire::nakama::Envelope;
@@ -129,10 +129,13 @@ fn what_goes_to_another_node_is_read_as_it_was_written() {
     let notifications = vec![Notification { subject: "s".to_owned(), ..Notification::default() }];
     let sent = Sent { to: Some(id), notifications, is_of_users: true, forgotten: 2 };
     there(&RoomMail::Requests(requests(&topology)));
-    there(&RoomMail::Signal { from, by: Some(id), id, data });
+    let by = Signaller { id, plays: Some(from) };
+    there(&RoomMail::Signal { from, by: Some(Box::new(by)), id, data });
     there(&RoomMail::TakeBack { from, id });
-    there(&RoomMail::Chase { from, by: Uuid::nil(), id, steps_left: 1 });
-    there(&RoomMail::Answer { request: 4, outcome: Err(RoomError::Busy) });
+    let (before, last) = (Some(from), (id, from));
+    let chase = Chase { by, from, before, is_nested: true, last, steps_left: 1 };
+    there(&RoomMail::Chase { id, chase: Box::new(chase) });
+    there(&RoomMail::Answer { request: 4, outcome: Err(RoomError::Silent) });
     there(&RoomMail::Notify(vec![sent]));
     there(&RoomMail::Streams(streams(&topology)));
 
