@@ -61,7 +61,9 @@ functions! {
         /// answer; what keeps it from answering is an error. The method is one of `get`, `post`, `put`,
         /// `patch`, `delete`, `head`; the timeout counts everything, redirects included. `insecure`
         /// does not check the server's certificate, if `fetch.insecure` is set. Off unless
-        /// `fetch.enabled` is set; which servers may be asked, and how much, is said by `fetch.*`.
+        /// `fetch.enabled` is set; which servers may be asked, and how much, is said by `fetch.*`: one on the same
+        /// machine by `--fetch.enabled true --fetch.allow 127.0.0.1:9000 --fetch.networks 127.0.0.0/8`, say, where
+        /// `fetch.allow` takes the place of what it allows otherwise. A timeout that is not above 0 is the default.
         /// ```lua
         /// local headers = { ["Content-Type"] = "application/json", ["Accept"] = "application/json" }
         /// local content = nk.json_encode({ player = context.username })
