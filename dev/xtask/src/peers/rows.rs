@@ -134,6 +134,15 @@ pub const ROWS: &[Row] = &[
         Group::Nakama,
         &["register", "--saturate", "--players", "64"],
     ),
+    of_modules(
+        "modules-hooked",
+        closed(
+            "register-hooked-max",
+            "register a device, durable, with an empty after-hook in Lua, 64 connections",
+            Group::Nakama,
+            &["register", "--saturate", "--players", "64"],
+        ),
+    ),
     closed(
         "authenticate-max",
         "authenticate a device, 64 connections",
