@@ -284,7 +284,7 @@ pub struct Used {
     /// It has called a function that changes the database.
     pub writes: bool,
     /// It can only be done by a caller: it had more than a slice of a core, waited for another thread, hashed, ran SQL of its own, wrote
-    /// much at once or what all threads share, or it is in a language that keeps its thread.
+    /// much at once or what all threads share, or its language does not give the thread back within a slice.
     pub needs_caller: bool,
 }
 
