@@ -106,30 +106,39 @@ impl JsScripts {
     /// A VM for a call, with the limits that it has: calls that wait share the memory of their thread.
     fn vm(&mut self, host: &mut dyn Host) -> Result<(Vm, Limits), ScriptError> {
         let mut limits = self.call_limits();
-        let waiting_bytes = self.waiting.values().map(|(_, waiting)| waiting.bytes()).sum();
+        let waiting_bytes = self.waiting_bytes();
         let left_bytes = limits.memory_bytes.saturating_sub(waiting_bytes);
+        if left_bytes < START_BYTES {
+            return Err(self.used_up(waiting_bytes));
+        }
         let vm = match self.idle.pop() {
             Some(vm) => vm,
-            None if left_bytes < START_BYTES => {
-                return Err(failure::refused(format!(
-                    "the scripts' memory is used up by {} calls that wait: {waiting_bytes} of {} bytes \
-                     (runtime.memory_max_bytes)",
-                    self.waiting.len(),
-                    limits.memory_bytes,
-                )));
-            }
             None => {
                 let load = load_limits(&self.limits);
                 Vm::new(&self.bundle, host, (&load, &self.limits.memory), Purpose::Calls)
                     .map_err(|(thrown, late)| thrown.error(&load, late))?
             }
         };
-        let idle_bytes = |idle: &[Vm]| idle.iter().map(Vm::memory_bytes).sum::<usize>();
+        let idle_bytes = |idle: &[Vm]| idle.iter().map(Vm::count).sum::<usize>();
         if idle_bytes(&self.idle) > left_bytes / 2 {
             self.idle.clear();
         }
         limits.memory_bytes = vm.limit_to(left_bytes.saturating_sub(idle_bytes(&self.idle)));
         Ok((vm, limits))
+    }
+
+    fn waiting_bytes(&self) -> usize {
+        self.waiting.values().map(|(_, waiting)| waiting.bytes()).sum()
+    }
+
+    /// No call may begin, or wait, where those that wait already hold so much.
+    fn used_up(&self, waiting_bytes: usize) -> ScriptError {
+        failure::refused(format!(
+            "the scripts' memory is used up by {} calls that wait: {waiting_bytes} of {} bytes \
+             (runtime.memory_max_bytes)",
+            self.waiting.len(),
+            self.limits.memory_max_bytes,
+        ))
     }
 
     /// Calls a registered function. A VM is made if need be.
@@ -152,6 +161,11 @@ impl JsScripts {
     fn piece(&mut self, (id, limits): (CallId, Limits), piece: Piece<Returned>) -> Step<Returned> {
         let (vm, result) = match piece {
             Piece::Waits(waiting, ask) => {
+                // A call that goes on has the limit of its beginning, whatever others hold by then.
+                let waiting_bytes = self.waiting_bytes() + waiting.bytes();
+                if waiting_bytes > self.limits.memory_max_bytes {
+                    return Step::Done(Err(self.used_up(waiting_bytes)));
+                }
                 let other = self.waiting.insert(id, (limits, waiting));
                 assert!(other.is_none(), "{id:?} waits twice");
                 return Step::Waits(ask);
@@ -167,6 +181,7 @@ impl JsScripts {
         if !is_whole {
             self.limits.memory.note_rebuilt();
         } else if self.idle.len() < IDLE_MAX {
+            vm.count();
             self.idle.push(vm);
         }
         Step::Done(result)

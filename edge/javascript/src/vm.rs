@@ -234,9 +234,16 @@ impl Vm {
         self.held.count(now);
     }
 
-    /// What it held when it was looked at last, bytes.
+    /// What it held when it was looked at or counted last, bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.held.bytes()
+    }
+
+    /// Counts what it holds now, garbage included, bytes: of a VM that no call has.
+    pub(crate) fn count(&self) -> usize {
+        let bytes = self.heap.bytes();
+        self.held.count(bytes);
+        bytes
     }
 
     /// What tells what it has taken, also while it is in use.
@@ -261,7 +268,8 @@ impl Vm {
 
     /// Gives the VM no more memory than this, if that is less than its own limit; returns what it may have.
     pub(crate) fn limit_to(&self, bytes: usize) -> usize {
-        let bytes = bytes.min(self.memory_max_bytes);
+        // To the engine 0 is no limit.
+        let bytes = bytes.clamp(1, self.memory_max_bytes);
         self.runtime.set_memory_limit(bytes);
         bytes
     }
