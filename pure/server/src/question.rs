@@ -68,7 +68,7 @@ impl Question {
         }
     }
 
-    /// What a script is told of what a room has said; of one that was too busy, as of one that says nothing.
+    /// What a script is told of what a room has said, or that it has said nothing.
     pub(crate) fn answer(self, outcome: Result<RoomAnswer, RoomError>) -> Answer {
         match (self, outcome) {
             (Self::Creation(_) | Self::Signal(_), Ok(RoomAnswer::Text(text))) => {
@@ -86,6 +86,9 @@ impl Question {
             )),
             (Self::Signal(_), Err(RoomError::Circle)) => {
                 Err(HostError::new("match busy: it waits for this match"))
+            }
+            (Self::Creation(_), Err(RoomError::Circle)) => {
+                Err(HostError::new("error creating match: its match_init waits for this match"))
             }
             (_, Err(RoomError::Silent | RoomError::Full | RoomError::Circle)) => {
                 Err(self.unanswered())

@@ -182,10 +182,14 @@ impl Work {
     fn function(&self) -> u16 {
         match self {
             Self::Rpc(job) => slot_of(0, &job.id),
-            Self::Hooked(hooked) if matches!(hooked.step, HookStep::After(_)) => {
-                slot_of(5, hooked.call.name())
+            Self::Hooked(hooked) => {
+                let kind = match hooked.step {
+                    HookStep::Before => 1,
+                    HookStep::After(_) => 5,
+                    HookStep::Call => 6,
+                };
+                slot_of(kind, hooked.call.name())
             }
-            Self::Hooked(hooked) => slot_of(1, hooked.call.name()),
             Self::Before(job) => slot_of(2, name_of(&job.request)),
             Self::After(job) => slot_of(3, name_of(&job.request)),
             Self::Shutdown => slot_of(4, ""),

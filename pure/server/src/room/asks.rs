@@ -78,7 +78,7 @@ impl Room {
                     return Err(Question::Signal(to).answer(Err(RoomError::Circle)));
                 }
                 let (asked, from) = self.number(Question::Signal(to));
-                let by = Signaller { id, plays: begun.callback.signaller() };
+                let by = Signaller { id, plays: begun.callback.asker() };
                 let by = Some(Box::new(by));
                 let mail = RoomMail::Signal { from, by, id: to.uuid, data };
                 self.post_to_match(to, mail);
@@ -304,10 +304,11 @@ impl Room {
             steps_left: CHASE_MAX,
         };
         if let Some(busy) = by.and_then(|by| self.chase(begin(by), id)) {
-            self.answer(busy, Err(RoomError::Circle));
-            if busy == from {
-                return;
-            }
+            assert_eq!(
+                busy, from,
+                "another one is told only when the circle is known to be closed"
+            );
+            return self.answer(from, Err(RoomError::Circle));
         }
         self.arrive(now, id, Callback::Signal { data, from });
     }
@@ -320,9 +321,13 @@ impl Room {
     /// other at once, both find the circle, and both must find the same one: that with the largest id.
     fn chase(&mut self, mut chase: Chase, id: Uuid) -> Option<Waiter> {
         let waiting = self.matches.get(&id)?.waiting.as_ref()?;
+        if id == chase.by.id {
+            // The circle is closed, if the one that it began at waits for the same still.
+            return (waiting.asked.request == chase.from.request).then_some(chase.last.1);
+        }
         let target = waiting.asked.question.target()?;
         let own = self.waiter(waiting.asked.request);
-        let plays = waiting.begun.callback.signaller();
+        let plays = waiting.begun.callback.asker();
         chase.is_nested &= chase.before.is_none_or(|before| plays == Some(before));
         if id > chase.last.0 {
             chase.last = (id, own);
@@ -331,7 +336,13 @@ impl Room {
         if target.uuid == chase.by.id {
             self.stats.match_circles.up();
             let is_nested = chase.is_nested && chase.by.plays == Some(own);
-            return Some(if is_nested { chase.from } else { chase.last.1 });
+            if is_nested || chase.last.1 == chase.from {
+                return Some(chase.from);
+            }
+            // Another one is not told for a match that may have given up by now.
+            let chase = Box::new(chase);
+            self.post_to_match(target, RoomMail::Chase { id: target.uuid, chase });
+            return None;
         }
         if let Some(steps_left) = chase.steps_left.checked_sub(1) {
             let chase = Box::new(Chase { steps_left, ..chase });

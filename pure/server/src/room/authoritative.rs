@@ -246,8 +246,7 @@ impl Room {
         self.descendants.make(now, ancestor, limits).map_err(|(setting, max)| {
             self.stats.match_descendants_refused.up();
             format!(
-                "error creating match: a match, those that it made and those that these made may be \
-                 {max} ({setting})"
+                "error creating match: what a match makes, and what these make, may be {max} ({setting})"
             )
         })
     }

@@ -75,10 +75,10 @@ impl Callback {
         }
     }
 
-    /// Who waits for its end, if it is a signal.
-    pub(super) fn signaller(&self) -> Option<Waiter> {
+    /// Who waits for its end, if a script does.
+    pub(super) fn asker(&self) -> Option<Waiter> {
         match self {
-            Self::Signal { from, .. } => Some(*from),
+            Self::Signal { from, .. } | Self::Init { creator: from, .. } => Some(*from),
             _ => None,
         }
     }

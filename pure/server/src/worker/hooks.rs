@@ -1,7 +1,7 @@
 //! Hooks: what scripts have to say before and after a call or a message. A hooked API call comes here
-//! three times: its before-hook at a caller, itself at the batcher, in the transaction with all other
-//! calls, and its after-hook at a caller, when what it wrote is durable; its client is answered when
-//! all of it is done, as in Nakama. What it wrote the after-hook sees, and cannot undo. Of realtime
+//! three times: its before-hook at a caller or a core's companion, itself at the batcher, in the transaction
+//! with all other calls, and its after-hook as the first, when what it wrote is durable; its client is answered
+//! when all of it is done, as in Nakama. What it wrote the after-hook sees, and cannot undo. Of realtime
 //! messages only the hooks come here; the core waits for the before-hook and handles the message itself.
 //!
 //! Not here: which names have hooks (`crate::hooks`), the form that hooks see of a call

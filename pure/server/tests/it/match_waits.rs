@@ -58,9 +58,27 @@ const ARENA: &str = "local nk = require('nakama')
         elseif data:sub(1, 5) == 'pass ' then
             local ok, text = pcall(nk.match_signal, data:match('^pass (%S+) (.*)$'))
             return state, text
+        elseif data == 'make' then
+            local ok, text = pcall(nk.match_create, 'child', { by = context.match_id })
+            return state, text
         end
         return state, 'echo ' .. data
     end
+    return M";
+
+/// A match that signals who makes it, before it is there.
+const CHILD: &str = "local nk = require('nakama')
+    local M = {}
+    function M.match_init(context, params)
+        local ok, why = pcall(nk.match_signal, params.by, 'x')
+        return {why = why}, 10, ''
+    end
+    function M.match_join_attempt(context, dispatcher, tick, state) return state, true end
+    function M.match_join(context, dispatcher, tick, state) return state end
+    function M.match_leave(context, dispatcher, tick, state) return state end
+    function M.match_loop(context, dispatcher, tick, state) return state end
+    function M.match_terminate(context, dispatcher, tick, state) return state end
+    function M.match_signal(context, dispatcher, tick, state) return state, state.why end
     return M";
 
 const RPCS: &str = "local nk = require('nakama')
@@ -71,7 +89,7 @@ const RPCS: &str = "local nk = require('nakama')
     end, 'signal')";
 
 fn rig(tune: fn(&mut Settings)) -> Rig {
-    let modules = &[("arena.lua", ARENA), ("rpcs.lua", RPCS)];
+    let modules = &[("arena.lua", ARENA), ("child.lua", CHILD), ("rpcs.lua", RPCS)];
     Rig::with(&Plan { rooms: 2, modules, tune, ..Plan::default() })
 }
 
@@ -161,6 +179,17 @@ fn of_matches_that_signal_each_other_at_once_one_gets_through() {
     let with = |text: &str| logs.iter().filter(|log| log.contains(text)).count();
     assert_eq!((with("match busy"), with("ask done echo")), (1, 1), "{logs:?}");
     assert_eq!((rig.stat("match_callbacks_waiting"), rig.stat("match_circles")), (0, 2));
+}
+
+/// It is the one that closes the circle, whatever their ids are: its creator waits for it alone.
+#[test]
+fn a_match_that_signals_its_creator_from_its_beginning_is_told_and_made() {
+    let rig = rig(|_| {});
+    for _ in 0..8 {
+        let child = signal(&rig, &rig.rpc("create", ""), "make");
+        let why = signal(&rig, &child, "");
+        assert!(why.contains("match busy: it waits for this match"), "{child}: {why}");
+    }
 }
 
 /// What comes while a callback waits is played when it is over, in the order in which it came: but
