@@ -46,6 +46,15 @@ pub(crate) fn notes_of(summary: &Summary, is_sampled: bool) -> Vec<String> {
     }
     notes.extend(turn_note(summary));
     notes.extend(idle_note(summary));
+    if let Some(server) = &summary.server
+        && server.wall_s < summary.counted_s / 2.0
+    {
+        notes.push(format!(
+            "the server's processor time is that of {:.1} s, not of all that was counted: what is said of it \
+             per second of processor is an estimate",
+            server.wall_s
+        ));
+    }
     if is_sampled && summary.server.is_none() && summary.counted_s > 0.0 {
         notes.push(
             "a process of the server was gone at an edge of the counted time, so that its CPU and \

@@ -22,6 +22,7 @@ use super::advice::{failure, mending, missing};
 use crate::load::result::expect::Verdict;
 use crate::load::result::figures;
 use crate::load::result::notes::is_answered;
+use crate::load::result::validity::GENERATOR;
 use crate::load::result::{OpSummary, Summary};
 use crate::measure::number::{bytes, bytes_f64, count_of, group, group_f64, rate, time};
 use crate::measure::page::{self, Mood, badge, banner, stamp, tile};
@@ -155,7 +156,8 @@ fn banners(out: &mut String, summary: &Summary) -> std::fmt::Result {
         banner(out, Mood::Bad, "Ended early.", &summary.ended)?;
     }
     for reason in &summary.invalid {
-        let text = format!("{}. Do not quote its times.", capital(reason));
+        let what = if reason.starts_with(GENERATOR) { "its times" } else { "these figures" };
+        let text = format!("{}. Do not quote {what}.", capital(reason));
         banner(out, Mood::Bad, "INVALID.", &text)?;
     }
     if !summary.invalid.is_empty() && is_answered(summary) {
