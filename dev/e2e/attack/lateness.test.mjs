@@ -33,7 +33,7 @@ const MODES = {
 };
 /** Those that write and are to leave the others on time. */
 const PROMISED = ["waits", "javascript"];
-/** By how much the 99th percentile may be higher than in quiet rounds; on a quiet machine 5 (SPEC.md). */
+/** By how much the 99th percentile may be higher than in quiet rounds; on a quiet machine 5 (results/writes). */
 const LATER_MS_MAX = Number(process.env.LATENESS_MS ?? 25);
 
 let server;
