@@ -14,6 +14,13 @@ nk.register_req_before(function(_ctx, payload)
   if payload.username == "e2e-hook-broken" then
     return { account = "no account" }
   end
+  -- Computes for as long as it is told.
+  local compute_ms = payload.account.vars and tonumber(payload.account.vars.compute_ms)
+  if compute_ms then
+    local ends = nk.time() + compute_ms
+    while nk.time() < ends do
+    end
+  end
   if payload.account.id == "e2e-hook-renamed" then
     payload.account.id = "e2e-hook-new-name"
   end
