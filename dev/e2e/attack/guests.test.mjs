@@ -82,11 +82,15 @@ test("one call makes a bounded number of matches", throngOnly, async () => {
 });
 
 test("a match that makes matches, which make more, leaves the others their ticks", throngOnly, async () => {
+  const before = await server.counters();
   const { result } = await besideNeighbour(server, () => inOneRoom({ breeds: true }, 15_000));
   const { said } = JSON.parse(result.text);
   assert.match(said, /match.descendants_/);
   const { of } = await server.counters();
-  assert.ok(of("authoritative_matches") > 1_000 && of("match_descendants_refused") > 1_000, "as many as it may have");
+  // 1,000 at most, of which a slow machine makes fewer in that time; the first one, and who watches.
+  const made = of("authoritative_matches") - before.of("authoritative_matches");
+  const refused = of("match_descendants_refused");
+  assert.ok(made > 300 && made <= 1_002 && refused > 1_000, `${made} made, ${refused} refused`);
   assert.equal((await rpc("greedy_create", "{}")).status, 200, "others are still made");
 });
 
