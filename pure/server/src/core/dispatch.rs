@@ -134,13 +134,15 @@ impl Core {
         Function { slot, version: self.hooks.version }
     }
 
-    /// Whether a call of this function may keep the batch waiting. Not that of a user who was slow, and
-    /// not before an earlier one of the same user, which waits for a caller.
+    /// Whether a call of this function may keep the batch waiting. Not one whose language gives no thread
+    /// back, as on a core; not that of a user who was slow, and not before an earlier one of the same user,
+    /// which waits for a caller.
     fn joins_batch(&mut self, job: &Job, function: u16) -> bool {
         let (now, functions) = (self.now, &self.callers.functions);
         let computed_us_max = self.settings.runtime.batch_slice_us / SLICE_PARTS;
         computed_us_max > 0
             && functions.writes(function)
+            && self.hooks.may_run_on_core(&job.work)
             && functions.is_quick(now, function, computed_us_max)
             && !self.has_line(job.group)
             && self.groups.get(job.group).class(now) != Class::Slow
