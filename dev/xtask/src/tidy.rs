@@ -38,7 +38,10 @@ const RULES: &[(&str, Rule)] = &[
     ("crates take their lints and dependencies from the workspace", manifests::members),
     ("every dependency has a reason", manifests::reasons),
     ("pure/clippy.toml holds all of clippy.toml", manifests::clippy),
-    ("unsafe only in the engine, and at the borders to SQLite and QuickJS", sources::unsafe_code),
+    (
+        "unsafe only in the engine, and at the borders to SQLite, QuickJS and Luau",
+        sources::unsafe_code,
+    ),
     ("every file says what it does", sources::headers),
     ("files stay short", sources::sizes),
     ("no banned words", sources::words),

@@ -37,6 +37,16 @@ const MODULES: [(&str, &str); 2] = [
         nk.register_rpc(function() return tostring(fib(24)) end, 'fib')
         nk.register_rpc(function() for i = 1, 1000 do nk.time() end end, 'time')
         nk.register_rpc(function() for i = 1, 1000 do nk.logger_info('a line of a script') end end, 'log')
+        nk.register_rpc(function(context, payload)
+            return nk.json_encode(nk.json_decode(payload))
+        end, 'echo_json')
+        nk.register_rpc(function(context, payload)
+            for i = 1, 1000 do nk.json_decode(payload) end
+        end, 'decode')
+        nk.register_rpc(function(context, payload)
+            local value = nk.json_decode(payload)
+            for i = 1, 1000 do nk.json_encode(value) end
+        end, 'encode')
         nk.register_rpc(function()
             for i = 1, 1000 do nk.json_encode({a = i, b = {1, 2, 3}, c = 'text'}) end
         end, 'json')
@@ -116,6 +126,9 @@ const MODULES: [(&str, &str); 2] = [
     ),
 ];
 
+/// The payload of scenarios/rpc-json.toml.
+const JSON: &[u8] = br#"{"player":"fox-21","items":[{"id":471,"count":3},{"id":4712,"count":1}],"position":[12.5,-3.25,100]}"#;
+
 /// This thread's CPU time, seconds: the machine has other things to do.
 fn cpu_s() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
@@ -170,6 +183,14 @@ fn main() {
     {
         measure(name, 50_000, 1, || {
             scripts.rpc(&mut host, context, "echo", b"a payload of some bytes").unwrap();
+        });
+    }
+    measure("echo of JSON", 50_000, 1, || {
+        scripts.rpc(&mut host, &http, "echo_json", JSON).unwrap();
+    });
+    for name in ["encode", "decode"] {
+        measure(&format!("{name}, one of 1000"), 50, 1_000, || {
+            scripts.rpc(&mut host, &bare, name, JSON).unwrap();
         });
     }
     for (name, per) in [

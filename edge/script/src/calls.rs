@@ -21,7 +21,7 @@ use crate::matches::LuaMatch;
 use crate::pieces::{self, Piece, Pieces};
 use crate::sources::{LoadError, Sources};
 use crate::vm::{Purpose, Vm};
-use crate::{LuaLimits, context, convert, lend};
+use crate::{LuaLimits, context, lend};
 
 /// What an entry point of the prelude returns: true and up to three values, or false, the text of
 /// the error, its code and the traceback.
@@ -219,7 +219,7 @@ impl Kind {
             (Self::Rpc, _) => Err(failure::raised(limits, WRONG_RPC_RESULT, None, None)),
             (Self::Before, LuaValue::Nil) => Ok(Returned::Before(None)),
             (Self::Before, value) => {
-                let converted = convert::from_lua(value, &VmMeter::new(lua));
+                let converted = tables::from_lua(lua, value, &VmMeter::new(lua));
                 let request = converted.map_err(|error| value_error(limits, &error))?;
                 Ok(Returned::Before(Some(request)))
             }
@@ -319,7 +319,7 @@ impl Calls {
         call: GuestCall<'_>,
     ) -> Result<Piece, ScriptError> {
         let lua = |value: &Value| {
-            convert::to_lua(&self.vm.lua, value).map_err(|error| failure::internal(limits, &error))
+            tables::to_lua(&self.vm.lua, value).map_err(|error| failure::internal(limits, &error))
         };
         let (function, arguments) = match call {
             GuestCall::Rpc { id, payload } => {
@@ -418,7 +418,7 @@ fn find<'a>(functions: &'a BTreeMap<String, Function>, id: &str) -> Option<&'a F
     functions.get(id).or_else(|| functions.get(&id.to_lowercase()))
 }
 
-fn value_error(limits: &Limits, error: &convert::ConvertError) -> ScriptError {
+fn value_error(limits: &Limits, error: &tables::ConvertError) -> ScriptError {
     failure::raised(limits, &error.to_string(), None, None)
 }
 

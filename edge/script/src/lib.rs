@@ -18,7 +18,6 @@ mod case;
 mod clock;
 mod content;
 mod context;
-mod convert;
 mod dialect;
 mod dispatcher;
 mod failure;

@@ -21,7 +21,7 @@ use crate::context::{Packer, id, number, table, text};
 use crate::failure::{self, Limits};
 use crate::sources::Sources;
 use crate::vm::{Purpose, Vm};
-use crate::{LuaLimits, budget, convert, lend, vm};
+use crate::{LuaLimits, budget, lend, vm};
 
 /// What the smallest match needs, about.
 const START_BYTES: usize = 256 * 1024;
@@ -380,7 +380,7 @@ impl LuaMatch {
             MatchCall::Init { params } => {
                 // Once: the prelude throws it away.
                 let init = self.vm.entry("match_init").map_err(internal)?;
-                let params = convert::to_lua(&lua, params).map_err(internal)?;
+                let params = tables::to_lua(&lua, params).map_err(internal)?;
                 return Ok((
                     Callback::Init,
                     (init, params).into_lua_multi(&lua).map_err(internal)?,

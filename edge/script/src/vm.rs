@@ -12,13 +12,13 @@ use mlua::chunk::ChunkMode;
 use mlua::state::{GcIncParams, GcMode};
 use mlua::{Function, Lua, LuaOptions, LuaString, MultiValue, StdLib, Table, Value as LuaValue};
 use smallvec::SmallVec;
+use tables::ConvertError;
 
 use crate::budget::{self, HeldMemory, VmMemory, VmMeter};
-use crate::convert::ConvertError;
 use crate::failure::PRELUDE;
 use crate::seal::Seal;
 use crate::sources::{Sources, compiler};
-use crate::{callee, case, convert, dispatcher, lend, library};
+use crate::{callee, case, dispatcher, lend, library};
 
 /// Memory that the error handler may use beyond the limit, to say where memory ran out.
 const SPARE_BYTES: usize = 256 * 1024;
@@ -411,7 +411,7 @@ fn bind(lua: &Lua, function: &'static HostFunction, purpose: Purpose) -> mlua::R
                 let args = Args { function: function.name, values: &[], meter: &meter };
                 refused(lua, &args.wrong(index, what).message)
             };
-            match (convert::from_lua_counted(value, &meter), argument.mixed) {
+            match (tables::from_lua_counted(lua, value, &meter), argument.mixed) {
                 (Ok((_, 1..)), Some(refusal)) => return wrong(refusal),
                 (Ok((value, left_out)), _) => {
                     if left_out > 0 {
@@ -463,7 +463,7 @@ pub(crate) fn results(lua: &Lua, result: RunResult) -> mlua::Result<MultiValue> 
             let mut results = MultiValue::with_capacity(returns.len() + 1);
             results.push_back(LuaValue::Boolean(true));
             for value in &returns {
-                results.push_back(convert::to_lua(lua, value)?);
+                results.push_back(tables::to_lua(lua, value)?);
             }
             Ok(results)
         }

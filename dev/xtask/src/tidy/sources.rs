@@ -51,10 +51,14 @@ const UNSAFE: &[&str] = &[
     "edge/fiber/src/lib.rs",
     // Functions that QuickJS calls for memory.
     "edge/heap/src/lib.rs",
+    // Members of tables on Luau's stack.
+    "edge/tables/src/lib.rs",
+    "edge/tables/src/tests.rs",
 ];
 
 /// The crates that may hold unsafe code.
-const UNSAFE_CRATES: [&str; 4] = ["edge/engine/", "edge/fiber/", "edge/heap/", "edge/pages/"];
+const UNSAFE_CRATES: [&str; 5] =
+    ["edge/engine/", "edge/fiber/", "edge/heap/", "edge/pages/", "edge/tables/"];
 
 /// Every crate but [`UNSAFE_CRATES`] forbids unsafe code; nobody else allows it, and in them only
 /// what [`UNSAFE`] names holds any. Guests are not looked at: they call the host across WebAssembly's

@@ -1,0 +1,433 @@
+//! Lua values to the host's [`Value`]s and back. A table with a positive whole number among its keys
+//! becomes a list up to the greatest of them, holes are nil; any other table becomes a map. A function
+//! becomes the text that `tostring` makes of it; userdata is an error, as are tables that are nested
+//! too deeply or too large.
+//!
+//! ```text
+//! from_lua   a table on the VM's stack ─▶ walked with lua_rawiter ─▶ Value    no frame: nothing there raises an error
+//! to_lua     Value ─▶ lua_createtable, lua_rawset ─▶ a table                 one protected frame for the whole of it
+//! ```
+//!
+//! Through mlua each member is a frame of its own, or a reference that is made and given back: a dozen
+//! times what the member costs. Not here: what becomes of the values, and the memory and time that a
+//! conversion may take, which its [`Meter`] knows.
+//!
+//! A crate of its own because Luau's stack is reached by `unsafe` functions of C. What holds for all of
+//! them here: errors of Luau are C++ exceptions, and leave our frames as they leave mlua's own. Where one
+//! can be raised (`push`, within the protected frame) only borrowed data is on those frames; where owned data
+//! is on them (`Reader`), no function is called that can raise one.
+//!
+//! Source: nakama 3.40, `server/runtime_lua_context.go`, `RuntimeLuaConvertLuaValue`; luau 0.740,
+//! `VM/src/lapi.cpp`.
+
+#![allow(unsafe_code, reason = "members of tables are read and made on Luau's own stack")]
+
+use std::ffi::{c_int, c_void};
+use std::slice;
+
+use bytes::Bytes;
+use game::guest::HostError;
+use game::host::Meter;
+use game::value::{TABLE_DEPTH_MAX, Value};
+use mlua::state::RawLua;
+use mlua::{FromLua as _, IntoLua as _, Lua, Value as LuaValue, ffi, lua_State};
+use thiserror::Error;
+
+/// Values in one conversion, those in tables counted wherever they appear: a table that holds
+/// itself a thousand times over must not become a billion values.
+const VALUES_MAX: usize = 1_000_000;
+
+/// Bytes of all strings of one conversion.
+const BYTES_MAX: usize = 64 << 20;
+
+/// Why a Lua value cannot leave the VM.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum ConvertError {
+    /// Userdata, a coroutine, or another thing that is no data.
+    #[error("cannot convert a {0}")]
+    Kind(&'static str),
+    /// Tables within tables.
+    #[error("table nested deeper than {TABLE_DEPTH_MAX} levels")]
+    Deep,
+    /// Too many values, or too long strings.
+    #[error("value larger than {VALUES_MAX} elements or {BYTES_MAX} bytes")]
+    Large,
+    /// The VM has no room.
+    #[error("{0}")]
+    Lua(String),
+    /// The meter refused.
+    #[error(transparent)]
+    Budget(#[from] HostError),
+}
+
+impl From<mlua::Error> for ConvertError {
+    fn from(error: mlua::Error) -> Self {
+        Self::Lua(error.to_string())
+    }
+}
+
+/// Steps that the conversion of one value costs, strings' bytes not counted.
+const VALUE_STEPS: u32 = 50;
+
+/// Keys from here on are names, not places in a list. Source: gopher-lua, `MaxArrayIndex`.
+const LIST_INDEX_MAX: i64 = 67_108_864;
+
+struct Reader<'a> {
+    lua: &'a Lua,
+    values_left: usize,
+    bytes_left: usize,
+    unnamed_count: usize,
+    meter: &'a dyn Meter,
+}
+
+/// The plain data of a Lua value, paid for with `meter`.
+///
+/// # Errors
+/// [`ConvertError`].
+pub fn from_lua(lua: &Lua, value: &LuaValue, meter: &dyn Meter) -> Result<Value, ConvertError> {
+    from_lua_counted(lua, value, meter).map(|(value, _)| value)
+}
+
+/// As [`from_lua`], and how many members were left out: those with names in tables that became
+/// lists.
+///
+/// # Errors
+/// [`ConvertError`].
+pub fn from_lua_counted(
+    lua: &Lua,
+    value: &LuaValue,
+    meter: &dyn Meter,
+) -> Result<(Value, usize), ConvertError> {
+    let (values_left, bytes_left) = (VALUES_MAX, BYTES_MAX);
+    let mut reader = Reader { lua, values_left, bytes_left, unnamed_count: 0, meter };
+    let value = reader.outermost(value)?;
+    Ok((value, reader.unnamed_count))
+}
+
+/// What is at a place of the stack. Texts and names are lent by the VM, and good while the value is there.
+enum Found<'a> {
+    Nil,
+    Flag(bool),
+    Whole(i64),
+    Number(f64),
+    Text(&'a [u8]),
+    Table,
+    Function(*const c_void),
+    Other,
+}
+
+/// A number as mlua takes it apart: what is whole and fits is whole, negative zero is not.
+fn number<'a>(number: f64) -> Found<'a> {
+    #[allow(clippy::cast_possible_truncation, reason = "it is looked whether that is the number")]
+    let whole = number as i64;
+    #[allow(clippy::cast_precision_loss, reason = "the same")]
+    let is_whole = (whole as f64).to_bits() == number.to_bits() && whole != i64::MAX;
+    if is_whole { Found::Whole(whole) } else { Found::Number(number) }
+}
+
+/// What is at `index` of the stack.
+///
+/// # Safety
+/// `state` is a thread of a VM that nobody else uses meanwhile, `index` is within its stack, and what is
+/// there stays there for as long as what is returned is used.
+unsafe fn look<'a>(state: *mut lua_State, index: c_int) -> Found<'a> {
+    // SAFETY: these read what is at the index, and raise no error. `lua_tolstring` makes no text of a
+    // number, as it is asked for texts only; its bytes are the collector's, which leaves alone what is on
+    // the stack.
+    unsafe {
+        match ffi::lua_type(state, index) {
+            ffi::LUA_TNIL => Found::Nil,
+            ffi::LUA_TBOOLEAN => Found::Flag(ffi::lua_toboolean(state, index) != 0),
+            ffi::LUA_TNUMBER => number(ffi::lua_tonumber(state, index)),
+            ffi::LUA_TINTEGER => {
+                Found::Whole(ffi::lua_tointeger64(state, index, std::ptr::null_mut()))
+            }
+            ffi::LUA_TSTRING => {
+                let mut length = 0;
+                let bytes = ffi::lua_tolstring(state, index, &raw mut length);
+                Found::Text(slice::from_raw_parts(bytes.cast(), length))
+            }
+            ffi::LUA_TTABLE => Found::Table,
+            ffi::LUA_TFUNCTION => Found::Function(ffi::lua_topointer(state, index)),
+            _ => Found::Other,
+        }
+    }
+}
+
+/// Room on the stack that one level of a table takes: its key, its member, and what a look at an odd value
+/// needs.
+const LEVEL_SLOTS: c_int = 5;
+
+impl Reader<'_> {
+    /// A value that is nobody's member. A table is put on the stack, which is left as it was.
+    fn outermost(&mut self, value: &LuaValue) -> Result<Value, ConvertError> {
+        let LuaValue::Table(table) = value else {
+            return self.scalar(match value {
+                LuaValue::Nil => Found::Nil,
+                LuaValue::Boolean(flag) => Found::Flag(*flag),
+                LuaValue::Integer(number) => Found::Whole(*number),
+                LuaValue::Number(number) => Found::Number(*number),
+                LuaValue::String(text) => return Ok(Value::Bytes(self.bytes(&text.as_bytes())?)),
+                LuaValue::Function(function) => Found::Function(function.to_pointer()),
+                other => return Err(ConvertError::Kind(other.type_name())),
+            });
+        };
+        self.values_left -= 1;
+        self.lua.exec_raw_lua(|raw| {
+            let state = raw.state();
+            // SAFETY: the VM is locked here, by whoever runs or by us, and the room is asked for.
+            let top = unsafe {
+                room(state)?;
+                let top = ffi::lua_gettop(state);
+                table.push_into_stack(raw)?;
+                top
+            };
+            // SAFETY: the table is on top. What is above `top` is this function's, whatever became of it.
+            unsafe {
+                let value = self.table(raw, TABLE_DEPTH_MAX - 1);
+                ffi::lua_settop(state, top);
+                value
+            }
+        })
+    }
+
+    /// The value on top of the stack, a member of a table.
+    ///
+    /// # Safety
+    /// There is one.
+    unsafe fn member(&mut self, raw: &RawLua, depth_left: usize) -> Result<Value, ConvertError> {
+        self.values_left = self.values_left.checked_sub(1).ok_or(ConvertError::Large)?;
+        // SAFETY: the value stays on top while it is looked at.
+        match unsafe { look(raw.state(), -1) } {
+            Found::Text(text) => Ok(Value::Bytes(self.bytes(text)?)),
+            Found::Table => {
+                let depth_left = depth_left.checked_sub(1).ok_or(ConvertError::Deep)?;
+                // SAFETY: the table is on top.
+                unsafe { self.table(raw, depth_left) }
+            }
+            // SAFETY: as above.
+            Found::Other => Err(unsafe { kind(raw, -1) }),
+            found => self.scalar(found),
+        }
+    }
+
+    fn scalar(&mut self, found: Found<'_>) -> Result<Value, ConvertError> {
+        Ok(match found {
+            Found::Flag(flag) => Value::Bool(flag),
+            Found::Whole(number) => Value::Int(number),
+            Found::Number(0.0) => Value::Int(0),
+            Found::Number(number) => Value::Float(number),
+            Found::Function(pointer) => Value::text(format!("function: {pointer:p}")),
+            Found::Text(text) => Value::Bytes(self.bytes(text)?),
+            Found::Nil | Found::Table | Found::Other => Value::Nil,
+        })
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) -> Result<Bytes, ConvertError> {
+        self.bytes_left = self.bytes_left.checked_sub(bytes.len()).ok_or(ConvertError::Large)?;
+        self.meter.hold(bytes.len())?;
+        Ok(Bytes::copy_from_slice(bytes))
+    }
+
+    /// The table on top of the stack. What is put above it is left there when there is an error.
+    ///
+    /// # Safety
+    /// There is one.
+    unsafe fn table(&mut self, raw: &RawLua, depth_left: usize) -> Result<Value, ConvertError> {
+        let state = raw.state();
+        let mut list = List::default();
+        let mut members = Vec::new();
+        // SAFETY: the table is on top, and the room for key and member is asked for.
+        let expected = unsafe {
+            room(state)?;
+            ffi::lua_objlen(state, -1).min(self.values_left)
+        };
+        self.meter.hold(expected * size_of::<Value>())?;
+        list.items.reserve_exact(expected);
+        let mut next = 0;
+        loop {
+            // SAFETY: the table is on top again: key and member are taken away below. Nobody changes it
+            // meanwhile, as no Lua code runs; and `lua_rawiter` raises no error.
+            next = unsafe { ffi::lua_rawiter(state, -1, next) };
+            if next < 0 {
+                break;
+            }
+            self.meter.spend(VALUE_STEPS)?;
+            // SAFETY: the key lies below the member, and both stay while they are looked at.
+            unsafe {
+                match look(state, -2) {
+                    Found::Whole(index @ 1..LIST_INDEX_MAX) => {
+                        let member = self.member(raw, depth_left)?;
+                        list.add(usize::try_from(index).unwrap_or(usize::MAX), member);
+                    }
+                    key => {
+                        self.meter.hold(size_of::<(Bytes, Value)>())?;
+                        let name = self.name(&key).ok_or_else(|| kind(raw, -2))??;
+                        members.push((name, self.member(raw, depth_left)?));
+                    }
+                }
+                ffi::lua_settop(state, -3);
+            }
+        }
+        if list.is_empty() {
+            return Ok(Value::Map(members));
+        }
+        self.unnamed_count += members.len();
+        let holes = list.holes();
+        self.values_left = self.values_left.checked_sub(holes).ok_or(ConvertError::Large)?;
+        self.meter.hold(holes * size_of::<Value>())?;
+        Ok(Value::List(list.whole()))
+    }
+
+    /// A key as a name; `None` if it cannot be one.
+    fn name(&mut self, key: &Found<'_>) -> Option<Result<Bytes, ConvertError>> {
+        Some(match key {
+            Found::Text(text) => self.bytes(text),
+            Found::Whole(number) => Ok(Bytes::from(number.to_string())),
+            Found::Number(number) => Ok(Bytes::from(number.to_string())),
+            Found::Flag(true) => Ok(Bytes::from_static(b"true")),
+            Found::Flag(false) => Ok(Bytes::from_static(b"false")),
+            Found::Nil | Found::Table | Found::Function(_) | Found::Other => return None,
+        })
+    }
+}
+
+/// Asks for room on the stack, for one level of a table.
+///
+/// # Safety
+/// As for [`look`].
+unsafe fn room(state: *mut lua_State) -> mlua::Result<()> {
+    // SAFETY: it says by its result that there is none, and raises no error.
+    if unsafe { ffi::lua_checkstack(state, LEVEL_SLOTS) } == 0 {
+        return Err(mlua::Error::StackError);
+    }
+    Ok(())
+}
+
+/// Why what is at `index` of the stack cannot be converted, in mlua's words.
+///
+/// # Safety
+/// As for [`look`].
+unsafe fn kind(raw: &RawLua, index: c_int) -> ConvertError {
+    // SAFETY: there is something, and room for what mlua does with it.
+    match unsafe { LuaValue::from_stack(index, raw) } {
+        Ok(value) => ConvertError::Kind(value.type_name()),
+        Err(error) => error.into(),
+    }
+}
+
+/// A list while its members come: those in order, and those after a hole.
+#[derive(Default)]
+struct List {
+    items: Vec<Value>,
+    /// Index from 1.
+    others: Vec<(usize, Value)>,
+}
+
+impl List {
+    fn add(&mut self, index: usize, value: Value) {
+        if index == self.items.len() + 1 {
+            self.items.push(value);
+        } else {
+            self.others.push((index, value));
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.items.is_empty() && self.others.is_empty()
+    }
+
+    /// How many members are nil up to the last.
+    fn holes(&self) -> usize {
+        let last = self.others.iter().map(|(index, _)| *index).max().unwrap_or(0);
+        last.saturating_sub(self.items.len() + self.others.len())
+    }
+
+    fn whole(mut self) -> Vec<Value> {
+        self.others.sort_by_key(|(index, _)| *index);
+        for (index, value) in self.others {
+            self.items.resize(index - 1, Value::Nil);
+            self.items.push(value);
+        }
+        self.items
+    }
+}
+
+/// The Lua value of plain data. The data comes from the host, so its depth is bounded already.
+///
+/// # Errors
+/// The VM has no memory for it.
+pub fn to_lua(lua: &Lua, value: &Value) -> mlua::Result<LuaValue> {
+    Ok(match value {
+        Value::Nil => LuaValue::Nil,
+        Value::Bool(flag) => LuaValue::Boolean(*flag),
+        Value::Int(number) => LuaValue::Integer(*number),
+        Value::Float(number) => LuaValue::Number(*number),
+        Value::Bytes(bytes) => LuaValue::String(lua.create_string(bytes)?),
+        Value::List(_) | Value::Map(_) => {
+            // SAFETY: what is on our frames while it runs is borrowed, and it leaves one value there.
+            unsafe { lua.exec_raw((), |state| push(state, value)) }?
+        }
+    })
+}
+
+/// Puts a value on top of the stack.
+///
+/// # Safety
+/// As for [`look`]. It is within a protected call, as it raises errors of Luau: no memory, no room on the
+/// stack. So nothing that has to be dropped may be on the frames here.
+unsafe fn push(state: *mut lua_State, value: &Value) {
+    #[allow(clippy::cast_precision_loss, reason = "Lua's numbers are doubles")]
+    // SAFETY: within a protected call, and the room is asked for below.
+    unsafe {
+        match value {
+            Value::Nil => ffi::lua_pushnil(state),
+            Value::Bool(flag) => ffi::lua_pushboolean(state, (*flag).into()),
+            Value::Int(number) => ffi::lua_pushnumber(state, *number as f64),
+            Value::Float(number) => ffi::lua_pushnumber(state, *number),
+            Value::Bytes(bytes) => push_text(state, bytes),
+            Value::List(items) => {
+                new_table(state, items.len(), 0);
+                for (item, index) in items.iter().zip(1..) {
+                    push(state, item);
+                    ffi::lua_rawseti(state, -2, index);
+                }
+            }
+            Value::Map(members) => {
+                new_table(state, 0, members.len());
+                for (name, member) in members {
+                    push_text(state, name);
+                    push(state, member);
+                    ffi::lua_rawset(state, -3);
+                }
+            }
+        }
+    }
+}
+
+/// Puts a string on top of the stack.
+///
+/// # Safety
+/// As for [`push`].
+unsafe fn push_text(state: *mut lua_State, bytes: &[u8]) {
+    // SAFETY: the bytes are copied.
+    unsafe { ffi::lua_pushlstring(state, bytes.as_ptr().cast(), bytes.len()) };
+}
+
+/// Puts an empty table with room for so many members on top of the stack, and asks for the room that a key and
+/// a member take.
+///
+/// # Safety
+/// As for [`push`].
+unsafe fn new_table(state: *mut lua_State, items: usize, names: usize) {
+    let (items, names) = (c_int::try_from(items), c_int::try_from(names));
+    let (items, names) = (items.unwrap_or(c_int::MAX), names.unwrap_or(c_int::MAX));
+    // SAFETY: as the caller says; larger tables than Luau has are an error that it raises.
+    unsafe {
+        ffi::lua_rawcheckstack(state, LEVEL_SLOTS);
+        ffi::lua_createtable(state, items, names);
+    }
+}
+
+#[cfg(test)]
+mod tests;
