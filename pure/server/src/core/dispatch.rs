@@ -135,8 +135,10 @@ impl Core {
     }
 
     /// Whether a call of this function may keep the batch waiting. Not one whose language gives no thread
-    /// back, as on a core; not that of a user who was slow, and not before an earlier one of the same user,
-    /// which waits for a caller.
+    /// back, as on a core; not that of a user who was slow in this function, and not before an earlier one
+    /// of the same user, which waits for a caller. Who was slow in another one may: what a function costs
+    /// the batch when it turns slow is the same whoever calls it (`CallersOnly`), and who has not been
+    /// heard of may as well.
     fn joins_batch(&mut self, job: &Job, function: u16) -> bool {
         let (now, functions) = (self.now, &self.callers.functions);
         let computed_us_max = self.settings.runtime.batch_slice_us / SLICE_PARTS;
@@ -145,7 +147,7 @@ impl Core {
             && self.hooks.may_run_on_core(&job.work)
             && functions.is_quick(now, function, computed_us_max)
             && !self.has_line(job.group)
-            && self.groups.get(job.group).class(now) != Class::Slow
+            && !self.groups.get(job.group).was_slow_in(now, function)
     }
 
     /// The limit that stands against one more job, if one does.
@@ -292,7 +294,7 @@ impl Core {
             }
         }
         if let Some(user) = user {
-            user.note_cost(self.now, used.time.kept_us / 1_000);
+            user.note_cost(self.now, function.slot, used.time.kept_us / 1_000);
         }
     }
 

@@ -273,8 +273,10 @@ pub(crate) struct Group {
     pub(crate) at_callers: u16,
     /// Of these, with passwords.
     pub(crate) passwords: u16,
-    /// The slowest call at a caller of late.
-    cost_ms: u16,
+    /// The slowest call at a caller of late; [`u8::MAX`] stands for all that is longer.
+    cost_ms: u8,
+    /// The last bits of the number ([`slot_of`]) of the function of the last slow call.
+    slow_in: u8,
     /// Until when that counts, in tenths of a second since the start; 0 if there was no call.
     cost_until_ds: u32,
 }
@@ -293,6 +295,11 @@ fn tenths(now: Now) -> u32 {
     u32::try_from(now.mono_ns / 100_000_000).unwrap_or(u32::MAX)
 }
 
+/// What a record keeps of the number of a function, because every idle socket has one.
+fn low_bits(slot: u16) -> u8 {
+    slot.to_le_bytes()[0]
+}
+
 impl Group {
     /// Whether one more request is within the rate; takes it if so. A second's worth may come at
     /// once.
@@ -309,17 +316,26 @@ impl Group {
     pub(crate) fn class(&self, now: Now) -> Class {
         match (self.cost_until_ds, self.cost_ms) {
             (0, _) => Class::Unknown,
-            (_, cost_ms) if cost_ms <= FAST_MS_MAX => {
-                Class::Fast((2 * FAST_MS_MAX / cost_ms.max(1)).min(FAST_CALLS_MAX))
+            (_, cost_ms) if u16::from(cost_ms) <= FAST_MS_MAX => {
+                Class::Fast((2 * FAST_MS_MAX / u16::from(cost_ms).max(1)).min(FAST_CALLS_MAX))
             }
             (until_ds, _) if tenths(now) < until_ds => Class::Slow,
             _ => Class::Unknown,
         }
     }
 
-    /// A call was so long at its caller.
-    pub(crate) fn note_cost(&mut self, now: Now, took_ms: u32) {
-        let took_ms = u16::try_from(took_ms).unwrap_or(u16::MAX);
+    /// Whether a call was slow of late, the last such one of this function or of one whose number ends as
+    /// its does.
+    pub(crate) fn was_slow_in(&self, now: Now, slot: u16) -> bool {
+        self.class(now) == Class::Slow && self.slow_in == low_bits(slot)
+    }
+
+    /// A call of this function was so long at its caller.
+    pub(crate) fn note_cost(&mut self, now: Now, slot: u16, took_ms: u32) {
+        let took_ms = u8::try_from(took_ms).unwrap_or(u8::MAX);
+        if u16::from(took_ms) > FAST_MS_MAX {
+            self.slow_in = low_bits(slot);
+        }
         if took_ms >= self.cost_ms || tenths(now) >= self.cost_until_ds {
             self.cost_ms = took_ms;
             self.cost_until_ds = tenths(now.after_ms(COST_KEPT_MS));
@@ -610,16 +626,22 @@ mod tests {
         let (mut groups, start) = (Groups::default(), Now::default());
         let group = groups.get(SHARED);
         assert_eq!(group.class(start), Class::Unknown);
-        group.note_cost(start, 0);
+        group.note_cost(start, 1, 0);
         assert_eq!(group.class(start), Class::Fast(32));
-        group.note_cost(start, 10);
-        group.note_cost(start, 0);
+        group.note_cost(start, 1, 10);
+        group.note_cost(start, 1, 0);
         assert_eq!(group.class(start), Class::Fast(3));
-        group.note_cost(start, 900);
-        group.note_cost(start.after_ms(4_000), 0);
-        assert_eq!(group.class(start.after_ms(4_000)), Class::Slow);
-        assert_eq!(group.class(start.after_ms(5_000)), Class::Unknown);
-        group.note_cost(start.after_ms(5_000), 0);
-        assert_eq!(group.class(start.after_ms(5_000)), Class::Fast(32));
+        assert!(!group.was_slow_in(start, 1));
+        group.note_cost(start, 2, 900);
+        group.note_cost(start.after_ms(4_000), 1, 0);
+        let late = start.after_ms(4_000);
+        assert_eq!(group.class(late), Class::Slow);
+        assert!(group.was_slow_in(late, 2) && !group.was_slow_in(late, 1), "it was the other");
+        group.note_cost(late, 1, 20);
+        assert!(group.was_slow_in(late, 1) && !group.was_slow_in(late, 2), "the last one");
+        let later = start.after_ms(5_000);
+        assert_eq!(group.class(later), Class::Unknown);
+        group.note_cost(later, 1, 0);
+        assert_eq!(group.class(later), Class::Fast(32));
     }
 }

@@ -169,6 +169,32 @@ fn a_call_that_cannot_stay_is_undone_and_done_by_a_caller_once() {
     assert_eq!((rig.stat("jobs_waiting"), rig.stat("calls_waiting")), (0, 0));
 }
 
+/// A user who has just done something slow moves a coin as quickly as anybody.
+#[test]
+fn who_was_slow_in_one_function_is_in_the_batch_with_another() {
+    let rig = rig_with(None, on);
+    let [slow, other] = ["slow", "other"].map(|name| rig.login(name).1);
+    learn(&rig, &other, "save");
+    let batched = |token: &str, id: &str, (body, took_ms): (&str, u64)| {
+        let before = rig.stat("rpc_batched");
+        rig.set_look_ms(took_ms);
+        let text = answer(&rig, token, id, body);
+        rig.set_look_ms(0);
+        assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
+        rig.stat("rpc_batched") - before
+    };
+    assert_eq!(batched(&slow, "hash", (r#"{"key":"a"}"#, 60)), 0, "a function unknown");
+    assert_eq!(batched(&slow, "save", (r#"{"key":"b"}"#, 0)), 1);
+    // In this one as well: now it stays out, and others only as long as the function does.
+    assert_eq!(batched(&slow, "save", (r#"{"key":"c","hash":true}"#, 60)), 0);
+    rig.advance(1_000);
+    assert_eq!(batched(&slow, "save", (r#"{"key":"d"}"#, 0)), 0);
+    assert_eq!(batched(&other, "save", (r#"{"key":"e"}"#, 0)), 1);
+    rig.advance(5_000);
+    assert_eq!(batched(&slow, "save", (r#"{"key":"f"}"#, 0)), 1);
+    assert_eq!(rig.stat("rpc_undone"), 1);
+}
+
 /// One hiccup of the machine keeps a function out for a second; who does it on purpose has a slice a minute.
 #[test]
 fn a_function_that_leaves_again_is_with_the_callers_for_a_minute() {
