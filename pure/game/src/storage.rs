@@ -113,14 +113,38 @@ pub struct Ack {
 /// Objects that one statement reads: their values together may have some megabytes.
 const READ_PIECE: usize = 64;
 
+/// Of so many a statement names each: that costs less than to take them from a list.
+const FEW: usize = 4;
+
+/// The beginning of a statement that reads objects.
+macro_rules! select {
+    ($condition:literal) => {
+        concat!(
+            "SELECT collection, key, user_id, value, version, read, write, create_time, \
+             update_time FROM storage WHERE ",
+            $condition
+        )
+    };
+}
+
+const SELECT: &str = select!("user_id = $1 AND collection = $2 AND key = $3");
+
+/// [`FEW`] objects, of which some may be NULL.
+const SELECT_FEW: &str = concat!(
+    select!("user_id = $1 AND collection = $2 AND key = $3"),
+    " UNION ALL ",
+    select!("user_id = $4 AND collection = $5 AND key = $6"),
+    " UNION ALL ",
+    select!("user_id = $7 AND collection = $8 AND key = $9"),
+    " UNION ALL ",
+    select!("user_id = $10 AND collection = $11 AND key = $12"),
+);
+
 /// Those of a list of owners, collections and keys.
 const SELECT_LIST: &str = "SELECT s.collection, s.key, s.user_id, s.value, s.version, s.read, \
     s.write, s.create_time, s.update_time FROM json_each($1) AS item CROSS JOIN storage s \
     WHERE s.user_id = unhex(item.value ->> 0) AND s.collection = item.value ->> 1 \
     AND s.key = item.value ->> 2";
-
-const SELECT: &str = "SELECT collection, key, user_id, value, version, read, write, create_time, \
-    update_time FROM storage WHERE user_id = $1 AND collection = $2 AND key = $3";
 
 /// The objects that exist and that the caller may read, each once, in the order first asked for.
 /// `bytes_max` is how large they may be together, as [`Object::json_bytes`] counts.
@@ -145,8 +169,16 @@ pub fn read(
     asked.sort_unstable();
     // In pieces, so that what is too large for an answer is not read as a whole.
     for piece in asked.chunks(READ_PIECE) {
-        if piece.len() > 1 && piece.iter().all(|(_, id)| id.may_be_listed()) {
-            read_list(db, &seen, piece, &mut answer).map_err(&failed)?;
+        if (2..=FEW).contains(&piece.len()) {
+            let mut params = [Param::Null; 3 * FEW];
+            for (of_id, (_, id)) in params.chunks_exact_mut(3).zip(piece) {
+                of_id.copy_from_slice(&id.params());
+            }
+            read_several(db, &seen, (SELECT_FEW, &params), &mut answer).map_err(&failed)?;
+        } else if piece.len() > 1 && piece.iter().all(|(_, id)| id.may_be_listed()) {
+            let list = ObjectId::list(piece.iter().map(|(_, id)| *id));
+            let statement = (SELECT_LIST, &[Param::Text(&list)][..]);
+            read_several(db, &seen, statement, &mut answer).map_err(&failed)?;
         } else {
             for (_, id) in piece {
                 let mut add = |row: &dyn Row| answer.add(read_object(row));
@@ -160,20 +192,19 @@ pub fn read(
     answer.into_objects()
 }
 
-/// Reads several objects, in their order.
-fn read_list(
+/// Reads the objects that a statement finds, in their order.
+fn read_several(
     db: &mut dyn Database,
     places: &BTreeMap<&ObjectId, usize>,
-    piece: &[(usize, &ObjectId)],
+    (sql, params): (&str, &[Param<'_>]),
     answer: &mut Answer,
 ) -> Result<(), DbError> {
-    let list = ObjectId::list(piece.iter().map(|(_, id)| *id));
-    let mut found: Vec<(usize, Object)> = Vec::with_capacity(piece.len());
+    let mut found: Vec<(usize, Object)> = Vec::new();
     let mut add = |row: &dyn Row| {
         let object = read_object(row);
         found.extend(places.get(&object.id).map(|place| (*place, object)));
     };
-    db.query(SELECT_LIST, &[Param::Text(&list)], &mut add)?;
+    db.query(sql, params, &mut add)?;
     found.sort_unstable_by_key(|(place, _)| *place);
     found.into_iter().for_each(|(_, object)| answer.add(object));
     Ok(())

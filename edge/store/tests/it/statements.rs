@@ -105,11 +105,20 @@ fn calls_take_so_many_statements() {
     };
     count("write new", &mut |db| write(db, &[object(0, "{}")]));
     count("write", &mut |db| write(db, &[object(0, r#"{"a":1}"#)]));
+    let behind =
+        |key: usize| Write { version: storage::version_of("{}"), ..object(key, r#"{"a":2}"#) };
+    count("write two new", &mut |db| write(db, &[object(200, "{}"), object(201, "{}")]));
+    count("write two that were read", &mut |db| write(db, &[behind(200), behind(201)]));
     let many: Vec<Write> = (1..=100).map(|key| object(key, "{}")).collect();
     count("write 100 new", &mut |db| write(db, &many));
     let ids: Vec<ObjectId> = many.iter().map(|write| write.id.clone()).collect();
     count("read 100", &mut |db| {
         assert_eq!(storage::read(db, script, &ids, usize::MAX).unwrap().len(), 100);
+    });
+    count("read two", &mut |db| {
+        let two = [ids[7].clone(), ids[3].clone()];
+        let read = storage::read(db, script, &two, usize::MAX).unwrap();
+        assert_eq!(read.into_iter().map(|object| object.id).collect::<Vec<_>>(), two);
     });
     count("100 users", &mut |db| {
         assert_eq!(game::user::users(db, &users, &[]).unwrap().len(), 100);
@@ -135,8 +144,11 @@ fn calls_take_so_many_statements() {
         "log in: 1",
         "write new: 3",
         "write: 2",
+        "write two new: 6",
+        "write two that were read: 4",
         "write 100 new: 104",
         "read 100: 2",
+        "read two: 1",
         "100 users: 1",
         "wallet: 5",
         "transfer: 7",

@@ -103,6 +103,46 @@ fn a_batch_is_written_wholly_or_not_at_all() {
 }
 
 #[test]
+fn a_write_behind_a_version_is_as_one_that_looks_first() {
+    let mut world = World::new();
+    let ann = world.user("ann").claims.user_id;
+    let user = Caller::User(ann);
+    let (v1, now) = (version_of("{\"n\":1}"), world.now);
+    let behind = |key: &str, n: u8, version: &str, (read, write): (i64, i64)| Write {
+        value: format!("{{\"n\":{n}}}"),
+        version: version.to_owned(),
+        ..object(key, ann, read, write)
+    };
+    let db = &mut world.db;
+    let first = ["a", "b"].map(|key| behind(key, 1, "*", (1, 1)));
+    storage::write(db, now, user, &first).unwrap();
+    let later = now.after_ms(1_000);
+    let mut write = |caller, writes: &[Write]| {
+        storage::write(db, later, caller, writes)
+            .map(|acks| acks.iter().map(|ack| ack.update_time_ms - ack.create_time_ms).collect())
+            .map_err(|error| error.message.to_string())
+    };
+    let same = write(user, &[behind("a", 1, &v1, (1, 1)), behind("b", 2, &v1, (1, 1))]);
+    assert_eq!(same, Ok(vec![0, 1_000]), "what changes nothing has no new time");
+    // The second one is behind what the first one has written.
+    let [v2, v3] = ["{\"n\":2}", "{\"n\":3}"].map(version_of);
+    let twice = [behind("a", 2, &v1, (1, 1)), behind("a", 3, &v2, (2, 0))];
+    assert_eq!(write(user, &twice), Ok(vec![1_000, 1_000]), "permissions may change with it");
+    let denied = Err("Storage write rejected - permission denied.".to_owned());
+    assert_eq!(write(user, &[behind("a", 4, &v3, (2, 0))]), denied, "it is locked by now");
+    assert_eq!(write(user, &[behind("a", 4, &v3, (2, 1))]), denied);
+    assert_eq!(write(Caller::User(Uuid::from_u128(9)), &[behind("b", 4, &v2, (1, 1))]), denied);
+    let failed = Err("Storage write rejected - version check failed.".to_owned());
+    let half = [behind("b", 4, &v2, (1, 1)), behind("a", 4, &v2, (2, 0))];
+    assert_eq!(write(Caller::Script, &half), failed);
+    assert_eq!(write(Caller::Script, &[behind("none", 4, &v2, (1, 1))]), failed);
+    assert_eq!(write(Caller::Script, &[behind("b", 4, &v2, (1, 1))]), Ok(vec![1_000]));
+    assert_eq!(write(Caller::Script, &[behind("a", 4, &v3, (2, 0))]), Ok(vec![1_000]));
+    let read = storage::read(&mut world.db, Caller::Script, &[id("a", ann)], 10_000).unwrap();
+    assert_eq!((read[0].permission_read, read[0].permission_write), (2, 0));
+}
+
+#[test]
 fn lists_show_what_the_caller_may_see_page_by_page() {
     let mut world = World::new();
     let ann = world.user("ann").claims.user_id;
