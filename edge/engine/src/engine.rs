@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender};
 use std::thread::JoinHandle;
 
-use event::{Handler, Now, Requester, ThreadId, Urgency};
+use event::{Handler, Now, ThreadId, Urgency};
 use polling::Poller;
 use reactor::{Companion, Counters, Limits, Plain, Process, Reactor, Scarce};
 use socket2::SockRef;
@@ -25,17 +25,15 @@ use crate::uring::{EventFd, Uring};
 const MAILBOX_MAX: usize = 16_384;
 
 /// What a handler is built from, on its own thread.
-pub struct Start<M> {
+pub struct Start {
     /// The thread it runs on.
     pub thread: ThreadId,
     /// The time at the start.
     pub now: Now,
-    /// For asking other threads; plain threads only.
-    pub requester: Option<Box<dyn Requester<M>>>,
 }
 
 /// Builds a handler on its thread, so that it may own what cannot move between threads.
-type Build<M> = Box<dyn FnOnce(Start<M>) -> Box<dyn Handler<Mail = M>> + Send>;
+type Build<M> = Box<dyn FnOnce(Start) -> Box<dyn Handler<Mail = M>> + Send>;
 
 /// What kind of thread it is.
 pub enum ThreadKind {
@@ -78,7 +76,7 @@ impl<M> ThreadPlan<M> {
     pub fn core<H, B>(name: impl Into<String>, listeners: Vec<TcpListener>, build: B) -> Self
     where
         H: Handler<Mail = M> + 'static,
-        B: FnOnce(Start<M>) -> H + Send + 'static,
+        B: FnOnce(Start) -> H + Send + 'static,
     {
         Self::new(name.into(), ThreadKind::Core { listeners, sockets: Vec::new() }, build)
     }
@@ -97,7 +95,7 @@ impl<M> ThreadPlan<M> {
     pub fn plain<H, B>(name: impl Into<String>, build: B) -> Self
     where
         H: Handler<Mail = M> + 'static,
-        B: FnOnce(Start<M>) -> H + Send + 'static,
+        B: FnOnce(Start) -> H + Send + 'static,
     {
         Self::new(name.into(), ThreadKind::Plain, build)
     }
@@ -105,7 +103,7 @@ impl<M> ThreadPlan<M> {
     fn new<H, B>(name: String, kind: ThreadKind, build: B) -> Self
     where
         H: Handler<Mail = M> + 'static,
-        B: FnOnce(Start<M>) -> H + Send + 'static,
+        B: FnOnce(Start) -> H + Send + 'static,
     {
         let build: Build<M> = Box::new(|start| Box::new(build(start)));
         let limits = Limits::default();
@@ -139,7 +137,7 @@ impl<M> CompanionPlan<M> {
     pub fn new<H, B>(name: impl Into<String>, turn_us: u32, build: B) -> Self
     where
         H: Handler<Mail = M> + 'static,
-        B: FnOnce(Start<M>) -> H + Send + 'static,
+        B: FnOnce(Start) -> H + Send + 'static,
     {
         let build: Build<M> = Box::new(|start| Box::new(build(start)));
         Self { name: name.into(), mailbox_max: MAILBOX_MAX, turn_us, build }
@@ -382,7 +380,7 @@ fn spawn<M: Send + 'static>(
 fn run<M: Send + 'static>(host: Host<M>, home: Home<M>, ready: &SyncSender<()>) -> io::Result<()> {
     let Host { me, plan, sleeper, passenger } = host;
     let clock = home.clock;
-    let mut start = Start { thread: me, now: clock.now(), requester: None };
+    let start = Start { thread: me, now: clock.now() };
     let process: Rc<dyn Process<M>> = Rc::new(Place::new(home.exchange.clone(), me));
     let (listeners, sockets) = match plan.kind {
         ThreadKind::Core { listeners, sockets } => (listeners, sockets),
@@ -402,7 +400,6 @@ fn run<M: Send + 'static>(host: Host<M>, home: Home<M>, ready: &SyncSender<()>) 
     match sleeper {
         Sleeper::Parker(parker) => {
             let mut plain = Plain::new(process, Rc::new(Bed { parker, clock }));
-            start.requester = Some(plain.requester());
             plain.run(build(start));
             Ok(())
         }
@@ -432,7 +429,7 @@ fn run<M: Send + 'static>(host: Host<M>, home: Home<M>, ready: &SyncSender<()>) 
 fn board<M: Send + 'static>(passenger: Passenger<M>, home: &Home<M>) -> Companion<M> {
     let Passenger { me, turn_us, build } = passenger;
     let Home { exchange, clock } = home;
-    let handler = build(Start { thread: me, now: clock.now(), requester: None });
+    let handler = build(Start { thread: me, now: clock.now() });
     let process = Rc::new(Place::new(exchange.clone(), me));
     let bed = Bed { parker: Arc::default(), clock: *clock };
     Companion::new(handler, process, Rc::new(bed), u64::from(turn_us) * 1_000)

@@ -107,26 +107,15 @@ impl<M> Mailbox<M> {
 
     /// Owner: announces sleep. `false` if there is something to do already.
     fn try_sleep(&self) -> bool {
-        if !self.try_sleep_for_mail() {
-            return false;
-        }
-        if self.stop.load(Relaxed) {
+        self.asleep.store(true, Relaxed);
+        // Pairs with the fence of `wake`: either the poster sees us asleep, or we its mail.
+        fence(Ordering::SeqCst);
+        let has_mail = !self.queue.is_empty() && !self.closed.load(Relaxed);
+        if has_mail || self.stop.load(Relaxed) {
             self.awake();
             return false;
         }
         true
-    }
-
-    /// As [`Self::try_sleep`], for an owner that waits for an answer and will stop only after.
-    fn try_sleep_for_mail(&self) -> bool {
-        self.asleep.store(true, Relaxed);
-        // Pairs with the fence of `wake`: either the poster sees us asleep, or we its mail.
-        fence(Ordering::SeqCst);
-        if self.queue.is_empty() || self.closed.load(Relaxed) {
-            return true;
-        }
-        self.asleep.store(false, Relaxed);
-        false
     }
 
     /// Owner: awake again, for whatever reason.
@@ -268,10 +257,6 @@ impl<M> Process<M> for Place<M> {
         self.last.borrow().is_empty() && self.mine().try_sleep()
     }
 
-    fn try_sleep_for_mail(&self) -> bool {
-        self.last.borrow().is_empty() && self.mine().try_sleep_for_mail()
-    }
-
     fn awake(&self) {
         self.mine().awake();
     }
@@ -344,7 +329,7 @@ mod tests {
         let exchange = exchange(8);
         let (receiver, place) = (&exchange.boxes[1], Place::new(exchange.clone(), ThreadId(1)));
         assert!(place.try_sleep() && receiver.wake() && !receiver.wake());
-        assert!(place.try_sleep_for_mail());
+        assert!(place.try_sleep());
         place.awake();
         assert!(!receiver.wake());
     }
@@ -355,7 +340,7 @@ mod tests {
         let (receiver, place) = (&exchange.boxes[1], Place::new(exchange.clone(), ThreadId(1)));
         assert!(place.is_idle());
         assert_eq!(receiver.post(1, Urgency::Lazy), Ok(false));
-        assert!(!place.is_idle() && !place.try_sleep_for_mail());
+        assert!(!place.is_idle() && !place.try_sleep());
         assert_eq!(place.pop(), Some(1));
         assert!(place.is_idle());
         receiver.stop();

@@ -310,7 +310,7 @@ fn threads(
         let (topology, settings, stats) = parts.shared(stats);
         let random = fresh_random()?;
         let (hooks, revoked) = (hooks.clone(), parts.revoked.clone());
-        let build = move |_: Start<Mail>| {
+        let build = move |_: Start| {
             Core::new(me, topology, settings, stats, random, hooks).with_revocations(revoked)
         };
         let mut plan = ThreadPlan::core(format!("core-{index}"), of_core, build);
@@ -325,11 +325,11 @@ fn threads(
     for (index, (me, stats)) in rooms.iter().zip(&gauges.rooms).enumerate() {
         let (topology, settings, stats) = parts.shared(stats);
         let (me, context) = (*me, context()?);
-        let build = move |_: Start<Mail>| Room::new(me, topology, settings, stats, context);
+        let build = move |_: Start| Room::new(me, topology, settings, stats, context);
         add(&mut engine, me, ThreadPlan::plain(format!("room-{index}"), build))?;
     }
     let (me, (topology, settings, stats)) = (*lister, parts.shared(&gauges.lister));
-    let build = move |_: Start<Mail>| Lister::new(topology, settings, stats);
+    let build = move |_: Start| Lister::new(topology, settings, stats);
     add(&mut engine, me, ThreadPlan::plain("lister", build))?;
     let stats = gauges.workers.iter().chain([&gauges.events]);
     for (me, stats) in parts.topology().workers().zip(stats) {
@@ -355,7 +355,7 @@ fn add_loader(
     let serving = (maker, parts.code.clone());
     let folder = Folder::new(runtime, config.shutdown_grace_s, serving);
     let edition = parts.code.edition.clone();
-    let build = move |_: Start<Mail>| Loader::new(topology, stats, (Box::new(folder), edition));
+    let build = move |_: Start| Loader::new(topology, stats, (Box::new(folder), edition));
     add(engine, me, ThreadPlan::plain("loader".to_owned(), build))
 }
 
@@ -381,7 +381,7 @@ fn add_companion(
     let (topology, settings, stats) = parts.shared(stats);
     let turn_us = settings.runtime.core_slice_us;
     let name = format!("companion-{}", core.thread().0);
-    let build = move |_: Start<Mail>| Worker::new(me, topology, settings, stats, context);
+    let build = move |_: Start| Worker::new(me, topology, settings, stats, context);
     let added = engine.add_companion(core.thread(), CompanionPlan::new(name, turn_us, build));
     let thread = me.thread();
     anyhow::ensure!(added == thread, "companion {} was to be {}", added.0, thread.0);
@@ -404,7 +404,7 @@ fn worker(
         WorkerAddress::Hasher(_) => "hasher".to_owned(),
         WorkerAddress::Events(_) => "events".to_owned(),
     };
-    let build = move |_: Start<Mail>| Worker::new(me, topology, settings, stats, context);
+    let build = move |_: Start| Worker::new(me, topology, settings, stats, context);
     ThreadPlan::plain(name, build)
 }
 

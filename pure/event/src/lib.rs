@@ -203,22 +203,3 @@ pub enum Input<'a, M> {
     /// then call [`Output::stop`].
     Stop,
 }
-
-/// Asks another thread and waits for the answer. Only threads that may block (workers) are given
-/// one; whoever answers must never itself wait for the asker.
-pub trait Requester<M> {
-    /// Posts the mail in `before`, what the handler has posted so far, in order; then `mail` to `to`,
-    /// and waits at most `patience_ms` for the first mail to this thread for which `is_answer`
-    /// holds. Mail that arrives meanwhile is kept, in order, for the handler.
-    ///
-    /// Returns `None` when the mailbox of `to` is full, or older mail to it was refused and waits to
-    /// be told, or nothing came in time.
-    fn request(
-        &mut self,
-        before: &mut Output<M>,
-        to: ThreadId,
-        mail: M,
-        is_answer: &dyn Fn(&M) -> bool,
-        patience_ms: u32,
-    ) -> Option<M>;
-}

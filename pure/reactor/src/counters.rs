@@ -76,7 +76,6 @@ counters! {
     DatagramBytesOut 'c' "datagram_bytes_out" "bytes of datagrams sent",
     DatagramsOutDropped 'c' "datagrams_out_dropped" "datagrams not sent: longer than datagram_bytes_max, or datagram_queue_bytes waited",
     DatagramsOutRefused 'c' "datagrams_out_refused" "datagrams that the kernel did not take: no room at once, or no way to their address",
-    RequestsUnanswered 'c' "requests_unanswered" "requests to other threads that got no answer in time",
 }
 
 /// The counters of one thread, as of its last turn.
@@ -149,10 +148,10 @@ mod tests {
         let mut counters = Counters::default();
         counters.add(Count::Open, 5);
         counters.subtract(Count::Open, 2);
-        counters.add(Count::RequestsUnanswered, 7);
+        counters.add(Count::Turns, 7);
         let mut read = Counters::from_values(*counters.values());
         assert_eq!(read, counters);
         read.merge(&counters);
-        assert_eq!((read.value(Count::Open), read.value(Count::RequestsUnanswered)), (6, 14));
+        assert_eq!((read.value(Count::Open), read.value(Count::Turns)), (6, 14));
     }
 }

@@ -39,9 +39,6 @@ pub trait Process<M> {
     /// there is something to do already.
     fn try_sleep(&self) -> bool;
 
-    /// As [`Self::try_sleep`], for a thread that waits for an answer and will stop only after.
-    fn try_sleep_for_mail(&self) -> bool;
-
     /// This thread is awake again, for whatever reason.
     fn awake(&self);
 
@@ -98,8 +95,7 @@ impl<M> Postman<M> {
     }
 
     /// Whether mail to a thread was refused that the handler has not been told of.
-    #[must_use]
-    pub fn is_behind(&self, to: ThreadId) -> bool {
+    fn is_behind(&self, to: ThreadId) -> bool {
         self.refused_of.get(usize::from(to.0)).is_some_and(|refused| *refused > 0)
     }
 

@@ -33,7 +33,7 @@ where
     plan.limits = quick();
     assert_eq!(engine.add(plan), CORE);
     let mut plan = CompanionPlan::new("companion", turn_us, |start| {
-        assert!(start.thread == COMPANION && start.requester.is_none());
+        assert_eq!(start.thread, COMPANION);
         Script(companion)
     });
     plan.mailbox_max = mail_max;

@@ -91,7 +91,6 @@ on_both_drivers! {
         mail_posted_before_an_answer_is_seen_before_the_next_request,
         mail_is_refused_not_lost,
         mail_without_end_keeps_no_client_waiting,
-        a_question_is_answered_and_other_mail_kept,
         outgoing_connections_stand_or_fail,
         outgoing_connections_come_from_where_they_were_told,
         failures_to_connect_have_their_cause,

@@ -221,49 +221,6 @@ pub(crate) fn mail_is_refused_not_lost(driver: DriverChoice) {
     running.join().unwrap();
 }
 
-/// Other mail that comes while a plain thread waits for its answer is handled after, in order.
-pub(crate) fn a_question_is_answered_and_other_mail_kept(driver: DriverChoice) {
-    let mut engine = Engine::new(driver);
-    let (told, seen) = mpsc::channel();
-    engine.add(ThreadPlan::core("answers", Vec::new(), |_| {
-        Script(|_, input: Input<'_, u64>, out: &mut event::Output<u64>| match input {
-            Input::Mail(7) => {
-                (10..15).for_each(|mail| out.mail(ThreadId(1), mail));
-                out.mail(ThreadId(1), 700);
-                (15..20).for_each(|mail| out.mail(ThreadId(1), mail));
-            }
-            // Nobody answers this one.
-            Input::Mail(8) => out.mail(ThreadId(1), 20),
-            _ => {}
-        })
-    }));
-    engine.add(ThreadPlan::plain("asks", move |start| {
-        let mut requester = start.requester.unwrap();
-        Script(move |_, input: Input<'_, u64>, out: &mut event::Output<u64>| match input {
-            Input::Mail(1) => {
-                let answer = requester.request(out, ThreadId(0), 7, &|mail| *mail >= 100, 20_000);
-                told.send(answer.unwrap_or(0)).unwrap();
-                let silence = requester.request(out, ThreadId(0), 8, &|mail| *mail >= 100, 10);
-                assert_eq!(silence, None);
-                assert_eq!(
-                    requester.request(out, ThreadId(9), 8, &|_| true, 10),
-                    None,
-                    "no such thread"
-                );
-            }
-            Input::Mail(mail) => told.send(mail).unwrap(),
-            _ => {}
-        })
-    }));
-    let running = engine.start().unwrap();
-    running.post(ThreadId(1), 1).unwrap();
-    let got: Vec<_> = (0..12).map(|_| seen.recv_timeout(PATIENCE).unwrap()).collect();
-    let expected: Vec<u64> = [700].into_iter().chain(10..=20).collect();
-    assert_eq!(got, expected);
-    running.stop();
-    running.join().unwrap();
-}
-
 pub(crate) fn outgoing_connections_stand_or_fail(driver: DriverChoice) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = listener.local_addr().unwrap();
@@ -455,7 +412,6 @@ pub(crate) fn threads_are_as_planned(driver: DriverChoice) {
     let cpus = rustix::thread::sched_getaffinity(None).unwrap();
     let cpu = (0..rustix::thread::CpuSet::MAX_CPU).rfind(|cpu| cpus.is_set(*cpu)).unwrap();
     let mut plan = ThreadPlan::core("a core", Vec::new(), move |start| {
-        assert!(start.requester.is_none(), "a core must not wait");
         Script(move |_, input: Input<'_, u64>, _: &mut event::Output<u64>| {
             if let Input::Mail(_) = input {
                 let cpus = rustix::thread::sched_getaffinity(None).unwrap();

@@ -64,10 +64,6 @@ impl Process<Mail> for Others {
         self.is_idle()
     }
 
-    fn try_sleep_for_mail(&self) -> bool {
-        self.mail.borrow().is_empty()
-    }
-
     fn awake(&self) {}
 
     fn close(&self) {

@@ -56,12 +56,10 @@ fn mail_that_nobody_takes_any_more_is_counted() {
     assert_eq!(hand.log().pop().as_deref(), Some("mailbox closed"));
 }
 
-/// A clock that stands unless somebody sleeps; mail that comes while one does.
+/// A clock that stands unless somebody sleeps.
 struct Bed {
     now_ns: Cell<u64>,
     others: Rc<Others>,
-    /// Mail that each sleep brings, and how long it lasts at most.
-    brings: Cell<Mail>,
     slept: RefCell<Vec<Option<Duration>>>,
 }
 
@@ -73,10 +71,6 @@ impl Sleep for Bed {
     fn park(&self, patience: Option<Duration>) {
         self.slept.borrow_mut().push(patience);
         assert!(self.slept.borrow().len() < 100, "sleeps without end");
-        if self.brings.get() > 0 {
-            self.others.mail.borrow_mut().extend(0..self.brings.get());
-            return;
-        }
         match patience {
             Some(patience) => {
                 let ns = u64::try_from(patience.as_nanos()).unwrap();
@@ -103,60 +97,23 @@ fn plain() -> (Hand, Rc<Bed>, Plain<Mail>) {
     let bed = Rc::new(Bed {
         now_ns: Cell::new(0),
         others: hand.others.clone(),
-        brings: Cell::new(0),
         slept: RefCell::default(),
     });
     let plain = Plain::new(hand.others.clone(), bed.clone());
     (hand, bed, plain)
 }
 
+/// A plain thread sleeps until its mail or its wake-up, and wakes others at the end of its turn.
 #[test]
-fn what_is_kept_while_an_answer_is_waited_for_is_bounded() {
-    let (hand, bed, mut plain) = plain();
-    let (mut requester, mut handled) = (plain.requester(), 0);
-    bed.brings.set(10);
-    hand.others.mail.borrow_mut().push_back(100);
-    let (others, sleeps) = (hand.others.clone(), bed.clone());
-    plain.run(Box::new(Script(move |_, input: Input<'_, Mail>, out: &mut Output<Mail>| {
-        match input {
-            Input::Mail(100) => {
-                let answer = requester.request(out, ThreadId(1), 1, &|mail| *mail > 100, u32::MAX);
-                assert_eq!(answer, None);
-                // Sixteen mailboxes of four.
-                assert_eq!(sleeps.slept.borrow().len(), 7);
-                assert_eq!(others.mail.borrow().len(), 6, "the rest is not taken");
-                sleeps.brings.set(0);
-            }
-            Input::Mail(mail) => {
-                assert_eq!(mail, handled % 10, "in order");
-                handled += 1;
-            }
-            Input::Stop => {
-                assert_eq!(handled, 70);
-                out.stop();
-            }
-            _ => {}
-        }
-    })));
-    assert_eq!(hand.count(Count::RequestsUnanswered), 1);
-    assert_eq!(hand.count(Count::MailIn), 71);
-    assert_eq!(hand.count(Count::SystemCalls), 1, "those of its own sleeps");
-}
-
-#[test]
-fn a_question_that_nobody_answers_fails_in_time() {
+fn a_plain_thread_sleeps_until_it_wants_to_be_woken() {
     let (mut hand, bed, mut plain) = plain();
-    let mut requester = plain.requester();
     hand.others.mail.borrow_mut().push_back(100);
-    let sleeps = bed.clone();
     plain.run(Box::new(Script(move |now: Now, input: Input<'_, Mail>, out: &mut Output<Mail>| {
         match input {
             Input::Mail(_) => {
                 out.mail(ThreadId(2), 1);
                 out.close(event::ConnId { slot: 0, generation: 0 });
-                assert_eq!(requester.request(out, ThreadId(1), 2, &|_| true, 30), None);
-                assert_eq!(sleeps.now().ms_since(now), 30);
-                out.mail_lazy(ThreadId(2), 3);
+                out.mail_lazy(ThreadId(1), 2);
                 out.wake_at(Some(now.after_ms(50).mono_ns));
             }
             Input::Wake => assert_eq!(now.mono_ns, 50_000_000),
@@ -166,13 +123,13 @@ fn a_question_that_nobody_answers_fails_in_time() {
     })));
     assert_eq!(
         hand.line(),
-        "post 1 to 2, post 2 to 1, wake 2, wake 1, post 3 to 2, mailbox closed",
+        "post 1 to 2, post 2 to 1, wake 2, mailbox closed",
         "nobody is woken for what can wait"
     );
-    let slept = [Some(30), Some(20), None].map(|ms| ms.map(Duration::from_millis));
+    let slept = [Some(50), None].map(|ms| ms.map(Duration::from_millis));
     assert_eq!(*bed.slept.borrow(), slept);
-    assert_eq!((hand.count(Count::Misdirected), hand.count(Count::Wakes)), (1, 2));
-    assert_eq!((hand.count(Count::MailOut), hand.count(Count::RequestsUnanswered)), (3, 1));
+    assert_eq!((hand.count(Count::Misdirected), hand.count(Count::Wakes)), (1, 1));
+    assert_eq!((hand.count(Count::MailIn), hand.count(Count::MailOut)), (1, 2));
     assert_eq!((hand.count(Count::Turns), hand.count(Count::SystemCalls)), (3, 2));
 }
 

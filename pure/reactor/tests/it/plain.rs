@@ -1,17 +1,14 @@
-//! A plain thread from a seed: it posts, asks, and is answered or not; whoever gets its mail sees it
-//! in the order in which it was posted, questions among the rest.
+//! A plain thread from a seed: it posts, and is posted to; whoever gets its mail sees it in the order
+//! in which it was posted.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use event::{Handler, Input, Now, Output, Random, Requester, ThreadId, Urgency};
+use event::{Handler, Input, Now, Output, Random, ThreadId, Urgency};
 use reactor::{Count, Counters, Plain, Postman, Sleep};
 
 use crate::process::{Boxes, Mail, View};
-
-/// Answers are told from other mail by their size.
-const ANSWER: Mail = 1 << 40;
 
 /// The other threads, and the time: both go on while the thread sleeps.
 struct Others {
@@ -37,43 +34,26 @@ impl Sleep for Others {
             let last = &mut self.taken.borrow_mut()[to];
             assert!(mail > *last, "mail {mail} to thread {to} came after {last}");
             *last = mail;
-            // Every third is a request, and is answered now and then.
-            let is_open = !self.boxes.is_closed.get();
-            if mail.is_multiple_of(3) && draw < 7 && boxes[0].len() < 8 && is_open {
-                boxes[0].push_back(ANSWER + mail);
-                self.boxes.accepted.set(self.boxes.accepted.get() + 1);
-            }
         }
         self.boxes.somebody_posts();
     }
 }
 
-/// Posts and asks.
-struct Asks {
-    requester: Box<dyn Requester<Mail>>,
+/// Posts, each mail greater than the one before.
+struct Posts {
     random: Random,
     posted: Mail,
     last: Mail,
     inputs: u32,
 }
 
-impl Asks {
-    fn next(&mut self, is_question: bool) -> Mail {
-        self.posted += 1;
-        while self.posted.is_multiple_of(3) != is_question {
-            self.posted += 1;
-        }
-        self.posted
-    }
-}
-
-impl Handler for Asks {
+impl Handler for Posts {
     type Mail = Mail;
 
     fn handle(&mut self, _: Now, input: Input<'_, Mail>, out: &mut Output<Mail>) {
         self.inputs += 1;
         match input {
-            Input::Mail(mail) if mail < ANSWER => {
+            Input::Mail(mail) => {
                 assert!(mail > self.last, "mail out of order");
                 self.last = mail;
             }
@@ -82,28 +62,21 @@ impl Handler for Asks {
         }
         for _ in 0..self.random.below(4) {
             let to = ThreadId(1 + u16::try_from(self.random.below(2)).unwrap());
-            if self.random.below(3) > 0 {
-                let mail = self.next(false);
-                out.mail(to, mail);
-            } else {
-                let mail = self.next(true);
-                let answer = self.requester.request(out, to, mail, &|got| *got == ANSWER + mail, 5);
-                assert!(answer.is_none_or(|answer| answer == ANSWER + mail));
-            }
+            self.posted += 1;
+            out.mail(to, self.posted);
         }
     }
 }
 
 #[test]
-fn questions_keep_their_place() {
+fn mail_keeps_its_order() {
     for seed in 0..300 {
         let boxes = Boxes::new(seed, 8);
         let (now_ns, taken) = (RefCell::new(0), RefCell::default());
         let others = Rc::new(Others { boxes: boxes.clone(), now_ns, taken });
         let mut plain = Plain::new(Rc::new(View(boxes.clone())), others.clone());
         let random = Random::from_number(seed);
-        let requester = plain.requester();
-        let handler = Asks { requester, random, posted: 0, last: 0, inputs: 0 };
+        let handler = Posts { random, posted: 0, last: 0, inputs: 0 };
         let stops = Stops { handler, boxes: boxes.clone() };
         plain.run(Box::new(stops));
         while boxes.boxes.borrow()[1..].iter().any(|mailbox| !mailbox.is_empty()) {
@@ -118,7 +91,7 @@ fn questions_keep_their_place() {
 
 /// Asks its thread to stop after a while.
 struct Stops {
-    handler: Asks,
+    handler: Posts,
     boxes: Rc<Boxes>,
 }
 

@@ -90,10 +90,6 @@ impl Process<Mail> for View {
         self.is_idle()
     }
 
-    fn try_sleep_for_mail(&self) -> bool {
-        self.0.boxes.borrow()[0].is_empty()
-    }
-
     fn awake(&self) {
         // At any moment.
         self.0.somebody_posts();
