@@ -116,14 +116,14 @@ async function untilKnown(fresh, guests, counter, call) {
 }
 
 /** On the thread of the one core, beside the neighbour's connections; the other calls of the burst are elsewhere. */
-test("a function that was quick and then computes for 50 ms on command holds no core", throngOnly, () => {
+const holdsNoCore = (call) => {
   const attack = async (fresh, guests) => {
-    await untilKnown(fresh, guests, "calls_on_cores", (guest) => callFor(fresh, guest, 0));
+    await untilKnown(fresh, guests, "calls_on_cores", (guest) => call(fresh, guest, 0));
     const before = await fresh.counters();
     const harm = async () => {
       const statuses = [];
       for (let round = 0; round < 20; round++) {
-        const burst = guests.map((guest) => callFor(fresh, guest, 50));
+        const burst = guests.map((guest) => call(fresh, guest, 50));
         statuses.push(...(await Promise.all(burst)).map(({ status }) => status));
       }
       return statuses;
@@ -137,35 +137,18 @@ test("a function that was quick and then computes for 50 ms on command holds no 
     assert.ok(report.rpc.p99_ms < 40 && report.socket.p99_ms < 40, json(report));
   };
   return withGuests(4, attack, { "engine.cores": 1, "runtime.core_slice_us": 200 });
-});
+};
+
+test("a function that was quick and then computes for 50 ms on command holds no core", throngOnly, () =>
+  holdsNoCore(callFor));
 
 /** Hooks of calls are run there as well: who logs in with much for them to do makes nobody wait. */
-test("a hook that was quick and then computes for 50 ms on command holds no core", throngOnly, () => {
-  const attack = async (fresh, guests) => {
-    const logIn = (guest, ms) => {
-      const vars = ms ? { compute_ms: String(ms) } : {};
-      const options = { headers: basic(fresh.serverKey), body: json({ id: guest.user_id, vars }) };
-      return http(fresh, "POST", "/v2/account/authenticate/custom?create=true", options);
-    };
-    await untilKnown(fresh, guests, "calls_on_cores", (guest) => logIn(guest, 0));
-    const before = await fresh.counters();
-    const harm = async () => {
-      const statuses = [];
-      for (let round = 0; round < 20; round++) {
-        const burst = guests.map((guest) => logIn(guest, 50));
-        statuses.push(...(await Promise.all(burst)).map(({ status }) => status));
-      }
-      return statuses;
-    };
-    const { result, report } = await besideNeighbour(fresh, harm);
-    assert.ok(result.every((status) => status === 200), json(result));
-    const paused = (await fresh.counters()).of("calls_paused") - before.of("calls_paused");
-    assert.ok(paused > 0, "it was given back in slices");
-    console.log(`99 of 100 answers within ${report.rpc.p99_ms} ms for rpc, ${report.socket.p99_ms} for socket`);
-    assert.ok(report.rpc.p99_ms < 40 && report.socket.p99_ms < 40, json(report));
-  };
-  return withGuests(4, attack, { "engine.cores": 1, "runtime.core_slice_us": 200 });
-});
+test("a hook that was quick and then computes for 50 ms on command holds no core", throngOnly, () =>
+  holdsNoCore((on, guest, ms) => {
+    const vars = ms ? { compute_ms: String(ms) } : {};
+    const options = { headers: basic(on.serverKey), body: json({ id: guest.user_id, vars }) };
+    return http(on, "POST", "/v2/account/authenticate/custom?create=true", options);
+  }));
 
 /** In the transaction that it shares with those who register, a call may compute for a thousandth of a second. */
 test("a function that wrote quickly and then computes for 200 ms on command holds no registration", throngOnly, () => {

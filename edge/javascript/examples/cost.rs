@@ -8,6 +8,8 @@
 #[path = "../../script/tests/it/host.rs"]
 #[allow(dead_code, reason = "made for the tests of Lua")]
 mod host;
+#[path = "../../script/examples/used/mod.rs"]
+mod used;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,6 +21,7 @@ use game::guest::{
 use game::value::Value;
 use host::TestHost;
 use javascript::{Bundle, JsLimits, JsScripts};
+use used::used_bytes;
 
 const CALLS: u32 = 20_000;
 const MATCHES: u32 = 1_000;
@@ -42,14 +45,6 @@ function InitModule(ctx, logger, nk, initializer) {
         matchLoop: loop, matchTerminate: same, matchSignal: same,
     });
 }";
-
-/// Bytes of memory that the process has in use.
-fn used_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    kib.unwrap_or(0) * 1_024
-}
 
 /// What each of so many has in use, that there was not before.
 fn each_bytes(before: u64, count: u32) -> u64 {

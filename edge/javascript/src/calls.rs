@@ -119,11 +119,12 @@ impl JsScripts {
                     .map_err(|(thrown, late)| thrown.error(&load, late))?
             }
         };
-        let idle_bytes = |idle: &[Vm]| idle.iter().map(Vm::count).sum::<usize>();
-        if idle_bytes(&self.idle) > left_bytes / 2 {
+        let mut idle_bytes = self.idle.iter().map(Vm::memory_bytes).sum::<usize>();
+        if idle_bytes > left_bytes / 2 {
             self.idle.clear();
+            idle_bytes = 0;
         }
-        limits.memory_bytes = vm.limit_to(left_bytes.saturating_sub(idle_bytes(&self.idle)));
+        limits.memory_bytes = vm.limit_to(left_bytes.saturating_sub(idle_bytes));
         Ok((vm, limits))
     }
 

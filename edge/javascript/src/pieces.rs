@@ -40,9 +40,8 @@ pub(crate) struct Waiting<R: 'static> {
 /// The memory of a VM whose call waits.
 struct Memory {
     heap: Heap,
-    /// What the heap had when the call began, and what the VM was counted with.
+    /// What the heap had when the call began.
     heap_bytes: usize,
-    held_bytes: usize,
     /// What the call has taken since, among all VMs.
     more: HeldMemory,
 }
@@ -86,7 +85,6 @@ pub(crate) fn begin<R>(
     let memory = Memory {
         heap: vm.heap().clone(),
         heap_bytes: vm.heap().bytes(),
-        held_bytes: vm.memory_bytes(),
         more: vm.held_in_addition(),
     };
     let left_ns = u64::from(allowed.time_ms) * 1_000_000;
@@ -138,7 +136,7 @@ fn go_on<R>(
 impl<R> Waiting<R> {
     /// What its VM holds, bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.memory.held_bytes + self.memory.more.bytes()
+        self.memory.heap.bytes()
     }
 }
 

@@ -239,11 +239,9 @@ impl Vm {
         self.held.bytes()
     }
 
-    /// Counts what it holds now, garbage included, bytes: of a VM that no call has.
-    pub(crate) fn count(&self) -> usize {
-        let bytes = self.heap.bytes();
-        self.held.count(bytes);
-        bytes
+    /// Counts what it holds now, garbage included: of a VM that no call has any more.
+    pub(crate) fn count(&self) {
+        self.held.count(self.heap.bytes());
     }
 
     /// What tells what it has taken, also while it is in use.

@@ -8,6 +8,8 @@
 #[path = "../../script/tests/it/host.rs"]
 #[allow(dead_code, reason = "made for the tests of Lua")]
 mod host;
+#[path = "../../script/examples/used/mod.rs"]
+mod used;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use game::guest::{
 };
 use game::value::Value;
 use host::TestHost;
+use used::used_bytes;
 use wasm::{Modules, WasmLimits, WasmScripts};
 
 const CALLS: u32 = 10_000;
@@ -26,15 +29,6 @@ const MATCHES: u32 = 1_000;
 /// Nearly a minute of a match with 20 ticks a second: as long as it takes until Go's heap has grown and is collected.
 const TICKS: i64 = 1_000;
 const PAYLOAD: &[u8] = br#"{"text":"hello","list":[1,2.5,null],"inner":{"a":true}}"#;
-
-/// Bytes of memory that the process has in use. Pages of a module that no instance has written to are mapped by all of
-/// them: those count once (`Pss` of proc_pid_smaps(5)), and not for each as in the resident set.
-fn used_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    kib.unwrap_or(0) * 1_024
-}
 
 fn main() {
     let mut arguments = std::env::args().skip(1);

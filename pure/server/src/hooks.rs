@@ -96,7 +96,8 @@ impl Hooks {
     }
 
     /// Whether a core's companion may do this, and the batch a function that writes, because its language
-    /// gives the thread back; the rest is for callers. Hooks of realtime messages are, too: they run in the order of what they belong to.
+    /// gives the thread back; the rest is for callers. Hooks of realtime messages are, too: they run in the
+    /// order of what they belong to.
     pub(crate) fn may_run_on_core(&self, work: &Work) -> bool {
         match work {
             Work::Rpc(job) => !self.blocking_rpc.contains(&job.id),

@@ -2,8 +2,8 @@
 //!
 //! API calls go to the batcher, listings to the lister, passwords to the hasher; each of these is
 //! fair between users by itself. RPC functions and hooks go to the callers, where a call cannot be
-//! stopped for the sake of another one, but for those that are known to be quick. So what waits for callers waits here, a line for each user,
-//! and the lines take turns; which calls may go to which caller is in `callers`.
+//! stopped for the sake of another one, but for those that are known to be quick. So what waits for callers
+//! waits here, a line for each user, and the lines take turns; which calls may go to which caller is in `callers`.
 
 use std::sync::Arc;
 

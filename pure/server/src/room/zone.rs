@@ -222,8 +222,9 @@ impl Room {
 
 /// A packet as match data of the server's own, with its kind as the opcode.
 fn message(bytes: Vec<u8>) -> Broadcast {
+    let Some(kind) = bytes.first().copied() else { unreachable!("a packet without a kind") };
     Broadcast {
-        op_code: bytes.first().copied().map_or(0, i64::from),
+        op_code: i64::from(kind),
         data: Bytes::from(bytes),
         to: None,
         sender: None,

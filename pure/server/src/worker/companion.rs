@@ -49,6 +49,11 @@ impl Worker {
             return;
         }
         self.stats.calls_overran.up();
+        self.send_away(now, guest);
+    }
+
+    /// The function of this call is for callers alone for a while; its core hears so with its end.
+    pub(super) fn send_away(&mut self, now: Now, guest: &Guest) {
         self.used.needs_caller = true;
         let queue = guest.origin.as_ref().map(|origin| origin.queue);
         if let Some(function) = queue.and_then(function_of) {
@@ -73,7 +78,7 @@ impl Worker {
 }
 
 /// The core's record of the function that is called, of calls that run where others wait.
-pub(super) fn function_of(queue: Queue) -> Option<Function> {
+fn function_of(queue: Queue) -> Option<Function> {
     match queue {
         Queue::Companion { function }
         | Queue::Batched { function }

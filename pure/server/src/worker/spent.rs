@@ -16,7 +16,6 @@ use event::Now;
 use game::guest::Retired;
 
 use super::Worker;
-use super::companion::function_of;
 use super::waiting::Guest;
 use crate::mail::LoaderMail;
 
@@ -24,11 +23,7 @@ impl Worker {
     /// A piece of this call has used up the memory of its instance.
     pub(super) fn spent(&mut self, now: Now, guest: &Guest, what: Retired) {
         let (name, version) = (&guest.name, guest.instance.version);
-        self.used.needs_caller = true;
-        let queue = guest.origin.as_ref().map(|origin| origin.queue);
-        if let Some(function) = queue.and_then(function_of) {
-            self.left.note(now, function.slot);
-        }
+        self.send_away(now, guest);
         let place = if self.is_companion { "a core" } else { "the batch" };
         self.limit_log.hit_by(now, "runtime.memory_max_bytes", || {
             format!(
