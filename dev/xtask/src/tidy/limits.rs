@@ -205,7 +205,6 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("pure/game/src/wallet.rs", "WALLET_ENTRIES_MAX", "a wallet"),
     ("pure/game/src/wallet.rs", "WALLET_UPDATES_MAX", "wallet changes, accounts"),
     ("pure/game/src/wallet/ledger.rs", "LEDGER_LIMIT_MAX", "a page of storage"),
-    ("pure/reactor/src/plain.rs", "STASH_MAILBOXES_MAX", "mail to a thread that waits"),
     ("pure/reactor/src/fair.rs", "EARLY_MAX", "turns of a core in a row that end early"),
     (
         "pure/server/src/core/backlog.rs",
