@@ -276,7 +276,7 @@ impl Core {
 
     /// Learns of a function, unless that was one of another version, and of who called it, from what a
     /// call has used. How long calls of a user take who was slow before is put down to the user alone: such
-    /// calls are dealt with by that.
+    /// calls are dealt with by that. Not where one stayed in the batch, which takes them, and where a slice bounds what one counts.
     fn note_used(&mut self, function: Function, done: &Done) {
         let Some(used) = done.used else { return };
         let user = match done.group {
@@ -284,10 +284,12 @@ impl Core {
             group => Some(self.groups.get(group)),
         };
         let is_of_slow = user.as_ref().is_some_and(|user| user.class(self.now) == Class::Slow);
+        let is_given_back = matches!(done.outcome, Outcome::NeedsCaller(_));
+        let stayed_in_batch = matches!(done.queue, Queue::Batched { .. }) && !is_given_back;
         if function.version == self.hooks.version {
-            let is_over = !matches!(done.outcome, Outcome::Waits | Outcome::NeedsCaller(_));
+            let is_over = !is_given_back && !matches!(done.outcome, Outcome::Waits);
             let functions = &mut self.callers.functions;
-            if is_of_slow {
+            if is_of_slow && !stayed_in_batch {
                 functions.note_of_slow_user(self.now, function.slot, used);
             } else {
                 functions.note(self.now, function.slot, used, is_over);

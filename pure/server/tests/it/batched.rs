@@ -195,6 +195,25 @@ fn who_was_slow_in_one_function_is_in_the_batch_with_another() {
     assert_eq!(rig.stat("rpc_undone"), 1);
 }
 
+/// What calls in the batch compute is the function's, also those of who was slow in another one.
+#[test]
+fn who_was_slow_elsewhere_cannot_keep_a_function_in_the_batch_that_is_quick_no_more() {
+    let rig = rig_with(None, on);
+    let [slow, other] = ["slow", "other"].map(|name| rig.login(name).1);
+    learn(&rig, &other, "save");
+    rig.set_look_ms(60);
+    answer(&rig, &slow, "hash", r#"{"key":"a"}"#);
+    // More than the part of a slice (`SLICE_PARTS`) that it may take on the mean, and less than a slice.
+    rig.set_look_ms(6);
+    for _ in 0..32 {
+        answer(&rig, &slow, "save", r#"{"key":"b"}"#);
+    }
+    rig.set_look_ms(0);
+    let before = rig.stat("rpc_batched");
+    answer(&rig, &other, "save", r#"{"key":"c"}"#);
+    assert_eq!((rig.stat("rpc_batched") - before, rig.stat("rpc_undone")), (0, 0));
+}
+
 /// One hiccup of the machine keeps a function out for a second; who does it on purpose has a slice a minute.
 #[test]
 fn a_function_that_leaves_again_is_with_the_callers_for_a_minute() {
