@@ -167,7 +167,7 @@ impl Reader<'_> {
                 LuaValue::Boolean(flag) => Found::Flag(*flag),
                 LuaValue::Integer(number) => Found::Whole(*number),
                 LuaValue::Number(number) => Found::Number(*number),
-                LuaValue::String(text) => return Ok(Value::Bytes(self.bytes(&text.as_bytes())?)),
+                LuaValue::String(text) => return self.scalar(Found::Text(&text.as_bytes())),
                 LuaValue::Function(function) => Found::Function(function.to_pointer()),
                 other => return Err(ConvertError::Kind(other.type_name())),
             });
@@ -199,7 +199,6 @@ impl Reader<'_> {
         self.values_left = self.values_left.checked_sub(1).ok_or(ConvertError::Large)?;
         // SAFETY: the value stays on top while it is looked at.
         match unsafe { look(raw.state(), -1) } {
-            Found::Text(text) => Ok(Value::Bytes(self.bytes(text)?)),
             Found::Table => {
                 let depth_left = depth_left.checked_sub(1).ok_or(ConvertError::Deep)?;
                 // SAFETY: the table is on top.
@@ -211,6 +210,7 @@ impl Reader<'_> {
         }
     }
 
+    /// What is neither a table nor without a value of ours.
     fn scalar(&mut self, found: Found<'_>) -> Result<Value, ConvertError> {
         Ok(match found {
             Found::Flag(flag) => Value::Bool(flag),
@@ -219,7 +219,8 @@ impl Reader<'_> {
             Found::Number(number) => Value::Float(number),
             Found::Function(pointer) => Value::text(format!("function: {pointer:p}")),
             Found::Text(text) => Value::Bytes(self.bytes(text)?),
-            Found::Nil | Found::Table | Found::Other => Value::Nil,
+            Found::Nil => Value::Nil,
+            Found::Table | Found::Other => unreachable!("the caller has seen to it"),
         })
     }
 

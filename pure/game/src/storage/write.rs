@@ -20,14 +20,20 @@ const WITHOUT_LOOK: usize = 16;
 
 /// Writes over an object that is as it was read. The permissions are a condition and not written: they are in
 /// an index, which SQLite would change for each write, were they named.
-const REPLACE_VALUE: &str = "UPDATE storage SET value = $4, version = $5, update_time = $6 \
-    WHERE user_id = $1 AND collection = $2 AND key = $3 \
-    AND version = $7 AND read = $8 AND write = $9";
+macro_rules! replace_value {
+    ($returning:literal) => {
+        concat!(
+            "UPDATE storage SET value = $4, version = $5, update_time = $6 WHERE user_id = $1 \
+             AND collection = $2 AND key = $3 AND version = $7 AND read = $8 AND write = $9",
+            $returning
+        )
+    };
+}
+
+const REPLACE_VALUE: &str = replace_value!("");
 
 /// The same, and since when it is there.
-const REPLACE_VALUE_UNSEEN: &str = "UPDATE storage SET value = $4, version = $5, update_time = $6 \
-    WHERE user_id = $1 AND collection = $2 AND key = $3 \
-    AND version = $7 AND read = $8 AND write = $9 RETURNING create_time";
+const REPLACE_VALUE_UNSEEN: &str = replace_value!(" RETURNING create_time");
 
 /// What a write asks of what is there.
 const STATE: &str = "SELECT version, read, write, create_time, update_time \

@@ -47,8 +47,9 @@
 //! call of a function that is known to be quick, or of such a hook of an API call, goes there, whoever
 //! calls, unless the user was slow of late or so many are there that the core is at its limit. It costs no
 //! wake-up, and no other thread. A function is known to be quick after 16 calls that took less than 250 µs and
-//! needed neither the database nor a caller (`limits::Functions`). What turns out long there goes on in slices, and the function is not quick for a
-//! second, or a minute if it happens again: until then its calls go to the callers, as those of unknown ones do.
+//! needed neither the database nor a caller (`limits::Functions`). What turns out long there goes on in
+//! slices, and the function is not quick for a second, or a minute if it happens again: until then its calls
+//! go to the callers, as those of unknown ones do.
 //!
 //! Of other cores' calls a core knows nothing, so that all this holds for each core by itself.
 

@@ -268,15 +268,15 @@ impl Core {
 
     /// A function of this version is for callers alone for a while, if a call of it was given back.
     fn note_given_back(&mut self, function: Function, done: &Done) {
-        let is_given_back = matches!(done.outcome, Outcome::NeedsCaller(_));
-        if is_given_back && function.version == self.hooks.version {
+        if done.is_given_back() && function.version == self.hooks.version {
             self.callers.functions.note_needs_caller(self.now, function.slot);
         }
     }
 
     /// Learns of a function, unless that was one of another version, and of who called it, from what a
     /// call has used. How long calls of a user take who was slow before is put down to the user alone: such
-    /// calls are dealt with by that. Not where one stayed in the batch, which takes them, and where a slice bounds what one counts.
+    /// calls are dealt with by that. Not where one stayed in the batch, which takes them, and where a slice
+    /// bounds what one counts.
     fn note_used(&mut self, function: Function, done: &Done) {
         let Some(used) = done.used else { return };
         let user = match done.group {
@@ -284,7 +284,7 @@ impl Core {
             group => Some(self.groups.get(group)),
         };
         let is_of_slow = user.as_ref().is_some_and(|user| user.class(self.now) == Class::Slow);
-        let is_given_back = matches!(done.outcome, Outcome::NeedsCaller(_));
+        let is_given_back = done.is_given_back();
         let stayed_in_batch = matches!(done.queue, Queue::Batched { .. }) && !is_given_back;
         if function.version == self.hooks.version {
             let is_over = !is_given_back && !matches!(done.outcome, Outcome::Waits);

@@ -297,6 +297,11 @@ impl Done {
     pub(crate) fn is_of_no_function(&self) -> bool {
         matches!(&self.outcome, Outcome::Rpc(Err(error)) if error.kind == ScriptFailure::NotFound)
     }
+
+    /// Whether it was not done where it was, and a caller is to do it.
+    pub(crate) fn is_given_back(&self) -> bool {
+        matches!(self.outcome, Outcome::NeedsCaller(_))
+    }
 }
 
 /// What came of a job.
