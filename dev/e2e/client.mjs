@@ -36,10 +36,10 @@ export const clientOf = (server, { key = server.serverKey, autoRefresh = false }
   new Client(key, server.host, server.port, false, SOON_MS, autoRefresh);
 
 /** A new player: client and session. */
-export async function newPlayer(server, { username, vars } = {}) {
+export async function newPlayer(server, { username, vars, device = unique() } = {}) {
   const client = clientOf(server);
-  const session = await client.authenticateDevice(unique(), true, username, vars);
-  return { client, session };
+  const session = await client.authenticateDevice(device, true, username, vars);
+  return { client, session, device };
 }
 
 /** Events in the order of arrival. `take` waits for one that fits and removes it. */

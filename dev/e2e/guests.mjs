@@ -28,11 +28,11 @@ export function missingRust() {
   return std && existsSync(std) ? undefined : "no std for wasm32-wasip1: rustup target add wasm32-wasip1";
 }
 
-/** The example in Go to a file. */
-export function buildGo(file) {
+/** A module in Go to a file: the example, unless another folder is named. */
+export function buildGo(file, folder = join(REPOSITORY, "examples", "go")) {
   const env = { ...process.env, GOOS: "wasip1", GOARCH: "wasm" };
   const flags = ["-buildmode=c-shared", "-ldflags=-w", "-o", file];
-  execFileSync("go", ["build", ...flags], { cwd: join(REPOSITORY, "examples", "go"), env, stdio: "inherit" });
+  execFileSync("go", ["build", ...flags], { cwd: folder, env, stdio: "inherit" });
 }
 
 /** Why nothing in Go can be built here, or undefined. */

@@ -281,6 +281,13 @@ test("WebAssembly is compiled anew, and an error names the module's own hash and
   assert.deepEqual([first.version, second.version], [2, 3]);
   const hash = (line) => /arena\.wasm@([0-9a-f]{8})/.exec(JSON.stringify(line))[1];
   assert.notEqual(hash(first), hash(second));
+  // What has not changed is not compiled again.
+  write(folder, { "word.lua": lua("two") });
+  assert.equal((await reload()).json.version, 4);
+  const compiled = lines(server, /modules in WebAssembly were compiled/).map(({ version, message }) => [version, message]);
+  const of = (count) => `${count} of 1 modules in WebAssembly were compiled`;
+  assert.deepEqual(compiled, [[2, of(1)], [3, of(1)], [4, of(0)]]);
+  assert.deepEqual([await rpc("word"), JSON.parse(await rpc("echo", '{"a":1}')).echo.a], ["two", 1]);
   writeFileSync(join(folder, "arena.wasm"), "no module");
   const broken = await reload();
   assert.equal(broken.status, 400);

@@ -2,7 +2,7 @@
  * The zone's packets in JavaScript: what a browser or node needs beside nakama-js to fly in the zone of a throng
  * server. The layout is docs/world/protocol.md.
  *
- * Data in: match data of the server (`welcome`, `place`, `View.take`). Data out: what is in sight (`View.known`, `View.at`), and
+ * Data in: match data of the server (`welcome`, `place`, `score`, `View.take`). Data out: what is in sight (`View.known`, `View.at`), and
  * the bytes of controls (`View.controls`). Not done here: sockets, drawing.
  */
 
@@ -11,6 +11,7 @@ export const SNAPSHOT = 1;
 export const CONTROLS = 2;
 export const WELCOME = 3;
 export const PLACE = 4;
+export const SCORE = 5;
 
 /** The version of the packets that this reads. */
 export const VERSION = 1;
@@ -72,6 +73,15 @@ export function place(bytes) {
   const reader = new Reader(bytes);
   if (reader.u8() !== PLACE) throw new RangeError("no place");
   const read = { place: reader.u32(), waiting: reader.u32() };
+  reader.end();
+  return read;
+}
+
+/** Reads a pilot's score: `{downed, lost}`, how often its ship shot another one down, and was. */
+export function score(bytes) {
+  const reader = new Reader(bytes);
+  if (reader.u8() !== SCORE) throw new RangeError("no score");
+  const read = { downed: reader.u32(), lost: reader.u32() };
   reader.end();
   return read;
 }

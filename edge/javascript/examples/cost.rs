@@ -20,7 +20,8 @@ use game::guest::{
 };
 use game::value::Value;
 use host::TestHost;
-use javascript::{Bundle, JsLimits, JsScripts};
+use javascript::{Bundle, JsScripts};
+use script::budget::GuestLimits;
 use used::used_bytes;
 
 const CALLS: u32 = 20_000;
@@ -57,14 +58,7 @@ fn answer() -> Answer {
 }
 
 fn main() {
-    let limits = JsLimits {
-        call_budget_ms: 1_000,
-        memory_max_bytes: 256 << 20,
-        callback_budget_ms: 1_000,
-        match_memory_max_bytes: 64 << 20,
-        load_budget_ms: 10_000,
-        memory: Arc::default(),
-    };
+    let limits = GuestLimits { callback_budget_ms: 1_000, ..GuestLimits::default() };
     let mut host = TestHost::default();
     let bundle = Arc::new(Bundle::from_text("index.js", BUNDLE));
     let mut scripts = JsScripts::load(bundle, limits, &mut host).expect("a bundle that loads");

@@ -14,10 +14,9 @@ use game::host::json;
 use game::pairs::Pairs;
 use game::value::Value;
 use rquickjs::{Array, Ctx, IntoJs as _, Object, Value as JsValue};
-use script::budget::{CallMeter, Limits};
+use script::budget::{CallMeter, GuestLimits, Limits};
 use uuid::Uuid;
 
-use crate::JsLimits;
 use crate::convert::{self, ConvertError, Names};
 use crate::failure::{self, Thrown};
 use crate::matches::JsMatch;
@@ -37,7 +36,7 @@ const START_BYTES: usize = 512 * 1024;
 /// The JavaScript guest code of one thread.
 pub struct JsScripts {
     bundle: Arc<Bundle>,
-    limits: JsLimits,
+    limits: GuestLimits,
     registered: Registered,
     /// Names of matches.
     matches: Vec<String>,
@@ -75,13 +74,13 @@ impl JsScripts {
     /// [`LoadError::Run`] when it fails, [`LoadError::Vm`].
     pub fn load(
         bundle: Arc<Bundle>,
-        limits: JsLimits,
+        limits: GuestLimits,
         host: &mut dyn Host,
     ) -> Result<Self, LoadError> {
         let mut idle = Vec::new();
         let (mut registered, mut matches) = (Registered::default(), Vec::new());
         if let Some(file) = bundle.file() {
-            let load = load_limits(&limits);
+            let load = limits.start();
             let made = Vm::new(&bundle, host, (&load, &limits.memory), Purpose::Calls);
             idle.push(made.map_err(|(thrown, late)| {
                 let (location, message) = thrown.at_start(&load, late);
@@ -93,19 +92,9 @@ impl JsScripts {
         Ok(Self { bundle, limits, registered, matches, idle, waiting: BTreeMap::new() })
     }
 
-    fn call_limits(&self) -> Limits {
-        Limits {
-            budget_ms: self.limits.call_budget_ms,
-            budget_setting: "runtime.call_budget_ms",
-            memory_bytes: self.limits.memory_max_bytes,
-            memory_setting: "runtime.memory_max_bytes",
-            is_match: false,
-        }
-    }
-
     /// A VM for a call, with the limits that it has: calls that wait share the memory of their thread.
     fn vm(&mut self, host: &mut dyn Host) -> Result<(Vm, Limits), ScriptError> {
-        let mut limits = self.call_limits();
+        let mut limits = self.limits.call();
         let waiting_bytes = self.waiting_bytes();
         let left_bytes = limits.memory_bytes.saturating_sub(waiting_bytes);
         if left_bytes < START_BYTES {
@@ -114,7 +103,7 @@ impl JsScripts {
         let vm = match self.idle.pop() {
             Some(vm) => vm,
             None => {
-                let load = load_limits(&self.limits);
+                let load = self.limits.start();
                 Vm::new(&self.bundle, host, (&load, &self.limits.memory), Purpose::Calls)
                     .map_err(|(thrown, late)| thrown.error(&load, late))?
             }
@@ -199,16 +188,6 @@ impl Call {
         let returned: JsValue<'_> =
             function.call((self.kind, &*self.id, mode, user, more, first, second))?;
         (self.read)(ctx, vm::settled(ctx, returned)?)
-    }
-}
-
-fn load_limits(limits: &JsLimits) -> Limits {
-    Limits {
-        budget_ms: limits.load_budget_ms,
-        budget_setting: "runtime.load_budget_ms",
-        memory_bytes: limits.memory_max_bytes,
-        memory_setting: "runtime.memory_max_bytes",
-        is_match: false,
     }
 }
 

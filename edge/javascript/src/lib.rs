@@ -24,26 +24,5 @@ pub mod reference;
 mod sources;
 mod vm;
 
-use std::sync::Arc;
-
 pub use calls::JsScripts;
 pub use sources::{Bundle, LoadError};
-
-use script::budget::VmMemory;
-
-/// How much a script may use.
-#[derive(Clone, Debug)]
-pub struct JsLimits {
-    /// Milliseconds of one RPC or hook (`runtime.call_budget_ms`), at least 1.
-    pub call_budget_ms: u32,
-    /// Bytes of a thread's VM for RPCs and hooks (`runtime.memory_max_bytes`).
-    pub memory_max_bytes: usize,
-    /// Milliseconds of one match callback (`match.callback_budget_ms`), at least 1.
-    pub callback_budget_ms: u32,
-    /// Bytes of one match's VM (`match.memory_max_bytes`).
-    pub match_memory_max_bytes: usize,
-    /// Milliseconds for running the bundle and `InitModule` (`runtime.load_budget_ms`).
-    pub load_budget_ms: u32,
-    /// The memory of all VMs of the process (`runtime.all_memory_max_bytes`).
-    pub memory: Arc<VmMemory>,
-}

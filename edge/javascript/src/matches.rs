@@ -9,9 +9,8 @@ use game::guest::{
     MatchReturned, MatchScript, Presence, PresenceReason, ScriptError, ScriptFailure, Step,
 };
 use rquickjs::{Array, Ctx, IntoJs as _};
-use script::budget::{ALL_MEMORY, Limits};
+use script::budget::{ALL_MEMORY, GuestLimits, Limits};
 
-use crate::JsLimits;
 use crate::calls::{id, texts};
 use crate::convert::{self, Names, int};
 use crate::failure::{self, Thrown};
@@ -47,20 +46,14 @@ impl JsMatch {
     /// Runs the bundle in a new VM.
     pub(crate) fn open(
         bundle: &Arc<Bundle>,
-        limits: &JsLimits,
+        limits: &GuestLimits,
         host: &mut dyn Host,
         context: &MatchContext,
         name: &str,
     ) -> Result<Self, ScriptError> {
         limits.memory.check_start(START_BYTES).map_err(failure::refused)?;
         let all = &limits.memory;
-        let limits = Limits {
-            budget_ms: limits.callback_budget_ms,
-            budget_setting: "match.callback_budget_ms",
-            memory_bytes: limits.match_memory_max_bytes,
-            memory_setting: "match.memory_max_bytes",
-            is_match: true,
-        };
+        let limits = limits.callback();
         let failed = |(thrown, late): (Thrown, bool)| thrown.error(&limits, late);
         let vm = Vm::new(bundle, host, (&limits, all), Purpose::Match).map_err(failed)?;
         let opened = vm.run(host, &limits, |ctx| {

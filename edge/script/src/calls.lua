@@ -129,27 +129,12 @@ local function read_pairs(packed, position, count)
     name, value, position = unpack_bytes("<s4s4", packed, position)
     read[name] = value
   end
-  return read, position
+  return read
 end
 
-local function read_lists(packed, position, count)
-  local read = {}
-  local name, value
-  for _ = 1, count do
-    name, value, position = unpack_bytes("<s4s4", packed, position)
-    local list = read[name]
-    if list then
-      list[#list + 1] = value
-    else
-      read[name] = { value }
-    end
-  end
-  return read, position
-end
-
-local function call_context(mode, packed, expiry, var_count, header_count, param_count)
+local function call_context(mode, packed, expiry, var_count, headers, params)
   local context = { env = env, execution_mode = mode, node = node, version = version,
-    headers = 0, query_params = 0, user_id = nil, username = nil, vars = nil,
+    headers = headers or {}, query_params = params or {}, user_id = nil, username = nil, vars = nil,
     user_session_exp = expiry, session_id = nil, lang = nil, client_ip = nil, client_port = nil }
   local user_id, username, session_id, lang, ip, port, position =
     unpack_bytes("<s4s4s4s4s4s4", packed)
@@ -166,10 +151,8 @@ local function call_context(mode, packed, expiry, var_count, header_count, param
     context.client_port = port
   end
   if var_count > 0 then
-    context.vars, position = read_pairs(packed, position, var_count)
+    context.vars = read_pairs(packed, position, var_count)
   end
-  context.headers, position = read_lists(packed, position, header_count)
-  context.query_params = read_lists(packed, position, param_count)
   return context
 end
 
@@ -184,14 +167,14 @@ end
 -- What runs in a coroutine: one call after the other. It yields what came of each, true or false first,
 -- and is resumed with the next one; in the middle of a call it yields nothing, and is resumed with what
 -- the function that asked returns.
-function entry.serve(fn, first, second, mode, packed, expiry, var_count, header_count, param_count)
+function entry.serve(fn, first, second, mode, packed, expiry, var_count, headers, params)
   local function run()
-    local a, b, c = first, second, packed
+    local a, b, c, d, e = first, second, packed, headers, params
     -- Not kept until the next call.
-    first, second, packed = nil, nil, nil
-    return call(fn, a, b, mode, c, expiry, var_count, header_count, param_count)
+    first, second, packed, headers, params = nil, nil, nil, nil, nil
+    return call(fn, a, b, mode, c, expiry, var_count, d, e)
   end
   while true do
-    fn, first, second, mode, packed, expiry, var_count, header_count, param_count = yield(run())
+    fn, first, second, mode, packed, expiry, var_count, headers, params = yield(run())
   end
 end

@@ -21,6 +21,7 @@ use crate::matches::LuaMatch;
 use crate::pieces::{self, Piece, Pieces};
 use crate::sources::{LoadError, Sources};
 use crate::vm::{Purpose, Vm};
+use crate::weights::{Weights, Whose};
 use crate::{LuaLimits, context, lend};
 
 /// What an entry point of the prelude returns: true and up to three values, or false, the text of
@@ -40,8 +41,8 @@ pub struct LuaScripts {
     calls: Option<Calls>,
     /// What was left without memory and another thread is to free.
     spent: Option<Calls>,
-    /// What is called by the calls that wait: how their results are to be read.
-    waiting: BTreeMap<CallId, Kind>,
+    /// What is called by the calls that wait, which is how their results are to be read, and whose they are.
+    waiting: BTreeMap<CallId, (Kind, Whose)>,
     /// Of these, those whose VM is gone.
     lost: BTreeSet<CallId>,
 }
@@ -59,6 +60,7 @@ enum Kind {
 #[derive(Debug)]
 struct Calls {
     vm: Vm,
+    weights: Weights,
     pieces: Pieces,
     /// Reused for every call's context.
     packer: RefCell<Packer>,
@@ -115,14 +117,7 @@ impl LuaScripts {
     }
 
     fn call_limits(&self) -> Limits {
-        let call = budget::Limits {
-            budget_ms: self.limits.call_budget_ms,
-            budget_setting: "runtime.call_budget_ms",
-            memory_bytes: self.limits.memory_max_bytes,
-            memory_setting: "runtime.memory_max_bytes",
-            is_match: false,
-        };
-        Limits { call, stacktrace: self.limits.stacktrace }
+        Limits { call: self.limits.guest.call(), stacktrace: self.limits.stacktrace }
     }
 
     /// Goes on with a call: with the answer that it waits for, or, if it is paused, without one.
@@ -132,12 +127,13 @@ impl LuaScripts {
         id: CallId,
         answer: Option<Answer>,
     ) -> Step<Returned> {
-        let kind = self.waiting.remove(&id);
-        let Some(kind) = kind else { unreachable!("{id:?} does not wait") };
+        let Some((kind, whose)) = self.waiting.remove(&id) else {
+            unreachable!("{id:?} does not wait")
+        };
         if self.lost.remove(&id) {
             return Step::Done(Err(pieces::lost()));
         }
-        self.piece(host, (id, kind), |calls, limits, host| {
+        self.piece(host, (id, kind, whose), true, |calls, limits, host, _| {
             let piece = calls.pieces.resume(&calls.vm, limits, host, (id, answer));
             Ok(piece.unwrap_or_else(|| Piece::Ended(Err(pieces::lost()))))
         })
@@ -148,11 +144,12 @@ impl LuaScripts {
     fn piece(
         &mut self,
         host: &mut dyn Host,
-        (id, kind): (CallId, Kind),
-        piece: impl FnOnce(&Calls, &Limits, &mut dyn Host) -> Result<Piece, ScriptError>,
+        (id, kind, whose): (CallId, Kind, Whose),
+        was_kept: bool,
+        piece: impl FnOnce(&Calls, &Limits, &mut dyn Host, u8) -> Result<Piece, ScriptError>,
     ) -> Step<Returned> {
         let limits = self.call_limits();
-        let calls = match self.calls.take() {
+        let mut calls = match self.calls.take() {
             Some(calls) => calls,
             None if self.limits.is_renewed_elsewhere => return Step::Done(Err(pieces::lost())),
             None => match Calls::load(&self.sources, &self.limits, host) {
@@ -163,13 +160,14 @@ impl LuaScripts {
                 }
             },
         };
-        let step = match piece(&calls, &limits, host) {
+        let turn = calls.weights.begin(&calls.vm.lua, whose);
+        let step = match piece(&calls, &limits, host, turn.category) {
             Ok(Piece::Waits(ask)) => {
-                self.waiting.insert(id, kind);
+                self.waiting.insert(id, (kind, whose));
                 Step::Waits(ask)
             }
             Ok(Piece::Paused) => {
-                self.waiting.insert(id, kind);
+                self.waiting.insert(id, (kind, whose));
                 Step::Paused
             }
             Ok(Piece::Ended(ended)) => {
@@ -177,6 +175,8 @@ impl LuaScripts {
             }
             Err(error) => Step::Done(Err(error)),
         };
+        let is_kept = !matches!(step, Step::Done(_));
+        calls.weights.end(&calls.vm.lua, (whose, turn), (was_kept, is_kept));
         let out_of_memory = matches!(&step, Step::Done(Err(error))
             if error.kind == ScriptFailure::OutOfMemory);
         if out_of_memory {
@@ -187,16 +187,19 @@ impl LuaScripts {
         step
     }
 
-    /// A call has used up the VM's memory: it is as before if most of that is free again.
-    fn recover(&mut self, host: &mut dyn Host, calls: Calls) {
+    /// A call has used up the VM's memory: it is as before unless modules keep most of that.
+    fn recover(&mut self, host: &mut dyn Host, mut calls: Calls) {
         calls.pieces.clear_idle();
         let is_elsewhere = self.limits.is_renewed_elsewhere;
         // To collect takes long, too, where there is much.
-        if if is_elsewhere { calls.vm.has_memory() } else { calls.vm.recover_memory() } {
+        if !is_elsewhere && calls.vm.collect() {
+            calls.weights.settle(&calls.vm.lua);
+        }
+        if calls.vm.has_memory(calls.weights.all_bytes(&calls.vm.lua)) {
             self.calls = Some(calls);
             return;
         }
-        self.limits.memory.note_rebuilt();
+        self.limits.guest.memory.note_rebuilt();
         self.lost.extend(calls.pieces.waiting());
         if is_elsewhere {
             self.spent = Some(calls);
@@ -238,17 +241,10 @@ impl Calls {
             None => Purpose::Calls,
             Some(_) => Purpose::CallsOnCore,
         };
-        let memory = (limits.memory_max_bytes, &limits.memory);
+        let memory = (limits.guest.memory_max_bytes, &limits.guest.memory);
         let vm = Vm::new(sources, host, (purpose, None), memory)?;
         let load = vm.entry("load")?;
-        let call = budget::Limits {
-            budget_ms: limits.load_budget_ms,
-            budget_setting: "runtime.load_budget_ms",
-            memory_bytes: limits.memory_max_bytes,
-            memory_setting: "runtime.memory_max_bytes",
-            is_match: false,
-        };
-        let load_limits = Limits { call, stacktrace: false };
+        let load_limits = Limits { call: limits.guest.start(), stacktrace: false };
         let mut handlers = BTreeMap::new();
         let all = budget::begin(load_limits.call.allowed());
         let loaded: Result<(), LoadError> =
@@ -269,6 +265,7 @@ impl Calls {
         let pieces = Pieces::new(vm.entry("serve")?, limits.slice_us);
         vm.seal()?;
         Ok(Self {
+            weights: Weights::new(limits.guest.memory_max_bytes),
             pieces,
             packer: RefCell::default(),
             rpc: functions(rpc)?,
@@ -295,7 +292,7 @@ impl Calls {
         &self,
         limits: &Limits,
         host: &mut dyn Host,
-        (id, context): (CallId, &CallContext),
+        (id, category, context): (CallId, u8, &CallContext),
         function: &Function,
         (first, second): (LuaValue, LuaValue),
     ) -> Result<Piece, ScriptError> {
@@ -307,7 +304,7 @@ impl Calls {
         let mode = context.execution_mode;
         let arguments = (function, first, second, mode, packed, expiry, vars, headers, params);
         let arguments = arguments.into_lua_multi(&self.vm.lua).map_err(internal)?;
-        Ok(self.pieces.begin(&self.vm, limits, host, id, arguments))
+        Ok(self.pieces.begin(&self.vm, limits, host, (id, category), arguments))
     }
 
     /// Begins a call; `None` if there is no function for it, and none is missed.
@@ -315,7 +312,7 @@ impl Calls {
         &self,
         limits: &Limits,
         host: &mut dyn Host,
-        (id, context): (CallId, &CallContext),
+        (id, category, context): (CallId, u8, &CallContext),
         call: GuestCall<'_>,
     ) -> Result<Piece, ScriptError> {
         let lua = |value: &Value| {
@@ -349,7 +346,7 @@ impl Calls {
                 (function, (lua(&argument)?, LuaValue::Nil))
             }
         };
-        self.run(limits, host, (id, context), function, arguments)
+        self.run(limits, host, (id, category, context), function, arguments)
     }
 }
 
@@ -439,8 +436,9 @@ impl Scripts for LuaScripts {
             GuestCall::Before { .. } => Kind::Before,
             GuestCall::After { .. } | GuestCall::Event { .. } => Kind::Other,
         };
-        self.piece(host, (id, kind), |calls, limits, host| {
-            calls.begin(limits, host, (id, context), call)
+        let whose = Whose::of(context, id);
+        self.piece(host, (id, kind, whose), false, |calls, limits, host, category| {
+            calls.begin(limits, host, (id, category, context), call)
         })
     }
 
@@ -453,11 +451,29 @@ impl Scripts for LuaScripts {
     }
 
     fn cancel(&mut self, id: CallId) {
-        if self.waiting.remove(&id).is_some()
+        if let Some((_, whose)) = self.waiting.remove(&id)
             && !self.lost.remove(&id)
-            && let Some(calls) = &self.calls
+            && let Some(calls) = &mut self.calls
         {
             calls.pieces.cancel(id);
+            calls.weights.leave(whose);
+        }
+    }
+
+    fn excess_bytes(&mut self) -> usize {
+        // To collect takes too long where others wait.
+        let collects = !self.limits.is_renewed_elsewhere;
+        self.calls
+            .as_mut()
+            .map_or(0, |Calls { vm, weights, .. }| weights.excess_bytes(vm, collects))
+    }
+
+    fn weight_bytes(&self, id: CallId) -> usize {
+        match (&self.calls, self.waiting.get(&id)) {
+            (Some(calls), Some((_, whose))) if !self.lost.contains(&id) => {
+                calls.weights.bytes(&calls.vm.lua, *whose)
+            }
+            _ => 0,
         }
     }
 

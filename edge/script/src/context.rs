@@ -4,7 +4,8 @@
 //!
 //! The form: texts with their length before them as 4 bytes, little-endian: user id, name, session
 //! id, language, address, port (empty for none); then names and values of the session variables,
-//! headers and query parameters, whose numbers are arguments of their own.
+//! whose number is an argument of its own. Headers and query parameters, of which there are more and a name may
+//! come twice, are tables already (`tables::lists`).
 
 use game::guest::CallContext;
 use game::pairs::{self, PAIRS_MAX, Pairs};
@@ -61,12 +62,6 @@ impl Packer {
         self
     }
 
-    /// Every text of every name, which have the packer's form already; returns how many there are.
-    fn pairs(&mut self, pairs: &Pairs) -> usize {
-        self.bytes.extend_from_slice(pairs.packed());
-        pairs.count()
-    }
-
     fn id_text(&mut self, id: Option<Uuid>) -> &mut Self {
         let mut buffer = Uuid::encode_buffer();
         let text = id.map_or("", |id| id.hyphenated().encode_lower(&mut buffer));
@@ -74,9 +69,9 @@ impl Packer {
     }
 }
 
-/// The prelude's arguments `packed, expiry, var_count, header_count, param_count`; nil and zeros
-/// when there is nothing to say.
-pub(crate) type ContextArgs = (LuaValue, LuaValue, usize, usize, usize);
+/// The prelude's arguments `packed, expiry, var_count, headers, params`; nil and zero when there is nothing to
+/// say.
+pub(crate) type ContextArgs = (LuaValue, LuaValue, usize, LuaValue, LuaValue);
 
 pub(crate) fn args(
     lua: &Lua,
@@ -90,7 +85,7 @@ pub(crate) fn args(
         && headers.is_empty()
         && query_params.is_empty()
     {
-        return Ok((LuaValue::Nil, LuaValue::Nil, 0, 0, 0));
+        return Ok((LuaValue::Nil, LuaValue::Nil, 0, LuaValue::Nil, LuaValue::Nil));
     }
     let expiry = match context.user_session_exp {
         Some(expiry) if context.user_id.is_some() => number(expiry),
@@ -106,10 +101,11 @@ pub(crate) fn args(
     for (name, value) in vars {
         packer.text(name.as_bytes()).text(value.as_bytes());
     }
-    let header_count = packer.pairs(headers);
-    let param_count = packer.pairs(query_params);
     let packed = LuaValue::String(lua.create_string(packer.bytes())?);
-    Ok((packed, expiry, vars.len(), header_count, param_count))
+    let lists = |pairs: &Pairs| {
+        if pairs.is_empty() { Ok(LuaValue::Nil) } else { tables::lists(lua, pairs) }
+    };
+    Ok((packed, expiry, vars.len(), lists(headers)?, lists(query_params)?))
 }
 
 /// A count or time as Lua's number.

@@ -29,31 +29,20 @@ mod pieces;
 mod seal;
 mod sources;
 mod vm;
-
-use std::sync::Arc;
+mod weights;
 
 pub use calls::LuaScripts;
 pub use clock::ThreadClock;
 pub use content::ContentHash;
 pub use sources::{LoadError, Sources};
 
-use budget::VmMemory;
+use budget::GuestLimits;
 
-/// How much a script may use.
-#[derive(Clone, Debug)]
+/// How much a script in Lua may use, and how its calls share their thread.
+#[derive(Clone, Debug, Default)]
 pub struct LuaLimits {
-    /// Milliseconds of one RPC or hook (`runtime.call_budget_ms`), at least 1.
-    pub call_budget_ms: u32,
-    /// Bytes of a thread's VM for RPCs and hooks (`runtime.memory_max_bytes`), garbage included.
-    pub memory_max_bytes: usize,
-    /// Milliseconds of one match callback (`match.callback_budget_ms`), at least 1.
-    pub callback_budget_ms: u32,
-    /// Bytes of one match's VM (`match.memory_max_bytes`), garbage included.
-    pub match_memory_max_bytes: usize,
-    /// Milliseconds for running all modules at start (`runtime.load_budget_ms`).
-    pub load_budget_ms: u32,
-    /// The memory of all VMs of the process (`runtime.all_memory_max_bytes`).
-    pub memory: Arc<VmMemory>,
+    /// What scripts in any language may use.
+    pub guest: GuestLimits,
     /// Whether clients see file, line and traceback of an error (`runtime.lua_api_stacktrace`).
     pub stacktrace: bool,
     /// Microseconds that a call may compute before others have their turn (`runtime.core_slice_us`), on a
@@ -66,18 +55,9 @@ pub struct LuaLimits {
     pub is_renewed_elsewhere: bool,
 }
 
-impl Default for LuaLimits {
-    fn default() -> Self {
-        Self {
-            call_budget_ms: 1_000,
-            memory_max_bytes: 256 << 20,
-            callback_budget_ms: 100,
-            match_memory_max_bytes: 64 << 20,
-            load_budget_ms: 10_000,
-            memory: Arc::default(),
-            stacktrace: false,
-            slice_us: None,
-            is_renewed_elsewhere: false,
-        }
+/// Those of a thread that is there for calls, whose clients see no more than an error's text.
+impl From<GuestLimits> for LuaLimits {
+    fn from(guest: GuestLimits) -> Self {
+        Self { guest, ..Self::default() }
     }
 }

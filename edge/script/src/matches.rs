@@ -103,16 +103,9 @@ impl LuaMatch {
         context: &MatchContext,
         module: &str,
     ) -> Result<Self, ScriptError> {
-        limits.memory.check_start(START_BYTES).map_err(failure::refused)?;
-        let memory = (limits.match_memory_max_bytes, &limits.memory);
-        let call = budget::Limits {
-            budget_ms: limits.callback_budget_ms,
-            budget_setting: "match.callback_budget_ms",
-            memory_bytes: limits.match_memory_max_bytes,
-            memory_setting: "match.memory_max_bytes",
-            is_match: true,
-        };
-        let limits = Limits { call, stacktrace: limits.stacktrace };
+        limits.guest.memory.check_start(START_BYTES).map_err(failure::refused)?;
+        let memory = (limits.guest.match_memory_max_bytes, &limits.guest.memory);
+        let limits = Limits { call: limits.guest.callback(), stacktrace: limits.stacktrace };
         let internal = |error: mlua::Error| failure::internal(&limits, &error);
         let vm = Vm::new(sources, host, (Purpose::Match, Some(module)), memory);
         let vm = vm.map_err(internal)?;
@@ -186,8 +179,11 @@ impl LuaMatch {
         let is_out_of_memory = matches!(&piece, Piece::Done(Err(error))
             if error.kind == ScriptFailure::OutOfMemory);
         if is_out_of_memory {
-            self.vm.recover_memory();
-        } else if is_less && let Err(error) = self.vm.own_limit() {
+            self.vm.collect();
+        }
+        if (is_out_of_memory || is_less)
+            && let Err(error) = self.vm.own_limit()
+        {
             return internal(error);
         }
         // What a callback did to globals is there until it ends: no other one runs meanwhile.

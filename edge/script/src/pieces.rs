@@ -35,7 +35,8 @@ pub(crate) struct Pieces {
     /// What each of them runs.
     serve: Function,
     slice_us: Option<u32>,
-    idle: RefCell<Vec<Thread>>,
+    /// With the category of memory that each was made with.
+    idle: RefCell<Vec<(u8, Thread)>>,
     waiting: RefCell<BTreeMap<CallId, Waiting>>,
 }
 
@@ -43,6 +44,7 @@ pub(crate) struct Pieces {
 #[derive(Debug)]
 struct Waiting {
     coroutine: Thread,
+    category: u8,
     /// Which function of the host asked; none if it is paused.
     function: Option<&'static HostFunction>,
     left_ns: u64,
@@ -62,16 +64,16 @@ impl Pieces {
         Self { serve, slice_us, idle: RefCell::default(), waiting: RefCell::default() }
     }
 
-    /// Runs a call with these arguments of `entry.serve`.
+    /// Runs a call with these arguments of `entry.serve`. What it takes has this category.
     pub(crate) fn begin(
         &self,
         vm: &Vm,
         limits: &Limits,
         host: &mut dyn Host,
-        id: CallId,
+        (id, category): (CallId, u8),
         arguments: MultiValue,
     ) -> Piece {
-        let idle = self.idle.borrow_mut().pop();
+        let idle = self.take_idle(category);
         let coroutine = idle.map_or_else(|| vm.lua.create_thread(self.serve.clone()), Ok);
         match coroutine {
             Ok(coroutine) => {
@@ -79,7 +81,7 @@ impl Pieces {
                     || u64::from(limits.call.budget_ms) * 1_000_000,
                     |slice_us| u64::from(slice_us) * 1_000,
                 );
-                self.run(vm, limits, host, (id, coroutine, left_ns), || Ok(arguments))
+                self.run(vm, limits, host, (id, category, coroutine, left_ns), || Ok(arguments))
             }
             Err(error) => Piece::Ended(Err(failure::internal(limits, &error))),
         }
@@ -94,7 +96,7 @@ impl Pieces {
         (id, answer): (CallId, Option<Answer>),
     ) -> Option<Piece> {
         let waiting = self.waiting.borrow_mut().remove(&id)?;
-        let Waiting { coroutine, function, left_ns, written } = waiting;
+        let Waiting { coroutine, category, function, left_ns, written } = waiting;
         if let Some(written) = written
             && let Err(error) = vm.put_back(&written)
         {
@@ -103,7 +105,7 @@ impl Pieces {
             let error = cleared.err().unwrap_or(error);
             return Some(Piece::Ended(Err(failure::internal(limits, &error))));
         }
-        Some(self.run(vm, limits, host, (id, coroutine, left_ns), || {
+        Some(self.run(vm, limits, host, (id, category, coroutine, left_ns), || {
             let (function, answer) = match (function, answer) {
                 (Some(function), Some(answer)) => (function, answer),
                 (None, None) => return Ok(MultiValue::new()),
@@ -128,6 +130,22 @@ impl Pieces {
         self.waiting.borrow().keys().copied().collect()
     }
 
+    /// A coroutine that has nothing to do, and was made with this category.
+    fn take_idle(&self, category: u8) -> Option<Thread> {
+        let mut idle = self.idle.borrow_mut();
+        let place = idle.iter().rposition(|(of, _)| *of == category)?;
+        Some(idle.swap_remove(place).1)
+    }
+
+    fn put_idle(&self, category: u8, coroutine: Thread) {
+        let mut idle = self.idle.borrow_mut();
+        if idle.len() == IDLE_MAX {
+            // Whose category it has may have no more calls.
+            idle.remove(0);
+        }
+        idle.push((category, coroutine));
+    }
+
     /// Gives back the memory of coroutines that have nothing to do.
     pub(crate) fn clear_idle(&self) {
         self.idle.borrow_mut().clear();
@@ -140,7 +158,7 @@ impl Pieces {
         vm: &Vm,
         limits: &Limits,
         host: &mut dyn Host,
-        (id, coroutine, left_ns): (CallId, Thread, u64),
+        (id, category, coroutine, left_ns): (CallId, u8, Thread, u64),
         arguments: impl FnOnce() -> mlua::Result<MultiValue>,
     ) -> Piece {
         let running = budget::go_on(limits.call.allowed(), left_ns);
@@ -161,7 +179,7 @@ impl Pieces {
             Some((function, piece)) => match running.pause() {
                 Ok(left_ns) => match vm.set_aside() {
                     Ok(written) => {
-                        let waiting = Waiting { coroutine, function, left_ns, written };
+                        let waiting = Waiting { coroutine, category, function, left_ns, written };
                         let other = self.waiting.borrow_mut().insert(id, waiting);
                         assert!(other.is_none(), "{id:?} waits twice");
                         piece
@@ -179,9 +197,8 @@ impl Pieces {
                 });
                 let is_kept = returned.is_ok();
                 let ended = settle(running, limits, returned);
-                let mut idle = self.idle.borrow_mut();
-                if is_kept && idle.len() < IDLE_MAX {
-                    idle.push(coroutine);
+                if is_kept {
+                    self.put_idle(category, coroutine);
                 }
                 Piece::Ended(ended.map(|(value, _)| value))
             }

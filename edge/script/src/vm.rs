@@ -18,7 +18,7 @@ use crate::budget::{self, HeldMemory, VmMemory, VmMeter};
 use crate::failure::PRELUDE;
 use crate::seal::Seal;
 use crate::sources::{Sources, compiler};
-use crate::{callee, case, dispatcher, lend, library};
+use crate::{callee, case, dispatcher, lend, library, weights};
 
 /// Memory that the error handler may use beyond the limit, to say where memory ran out.
 const SPARE_BYTES: usize = 256 * 1024;
@@ -163,8 +163,8 @@ impl Vm {
         lua.set_memory_limit(memory_max_bytes)?;
         collect_closely(&lua);
         if purpose != Purpose::Match {
-            // Its pages are large: see luau/small_states.h.
-            lua.set_memory_category("calls")?;
+            // Its pages are large, too: see luau/states.h.
+            tables::set_category(&lua, weights::MODULES);
         }
         let seal = Seal::new(&lua, purpose != Purpose::Match)?;
         let native = natives(&lua, sources, memory_max_bytes, purpose)?;
@@ -265,19 +265,20 @@ impl Vm {
         self.entry.get(name)
     }
 
-    /// Puts the memory limit back after a call that ran into it, and clears up.
-    ///
-    /// Returns whether at least half of the memory is free again.
-    pub(crate) fn recover_memory(&self) -> bool {
-        let collected = self.lua.gc_collect().is_ok();
-        self.has_memory() && collected
+    /// Collects all that is garbage. Returns whether that succeeded.
+    pub(crate) fn collect(&self) -> bool {
+        self.lua.gc_collect().is_ok()
     }
 
     /// Puts the memory limit back after a call that ran into it.
     ///
-    /// Returns whether at least half of the memory is free, garbage counted as used.
-    pub(crate) fn has_memory(&self) -> bool {
-        self.own_limit().is_ok() && self.lua.used_memory() < self.memory_max_bytes / 2
+    /// Returns whether modules keep less than half of the memory, garbage counted as theirs, and an eighth is
+    /// free. Calls that wait hold `waiting_bytes`.
+    pub(crate) fn has_memory(&self, waiting_bytes: usize) -> bool {
+        let (used_bytes, max_bytes) = (self.lua.used_memory(), self.memory_max_bytes);
+        self.own_limit().is_ok()
+            && used_bytes < max_bytes / 8 * 7
+            && used_bytes.saturating_sub(waiting_bytes) < max_bytes / 2
     }
 }
 

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Through mlua each member is a frame of its own, or a reference that is made and given back: a dozen
-//! times what the member costs. Not here: what becomes of the values, and the memory and time that a
+//! times what the member costs. Beside it, for the same reason (below): what a VM takes for whom ([`set_category`]).
+//! Not here: what becomes of the values, and the memory and time that a
 //! conversion may take, which its [`Meter`] knows.
 //!
 //! A crate of its own because Luau's stack is reached by `unsafe` functions of C. What holds for all of
@@ -22,16 +23,21 @@
 
 #![allow(unsafe_code, reason = "members of tables are read and made on Luau's own stack")]
 
+mod memory;
+
 use std::ffi::{c_int, c_void};
 use std::slice;
 
 use bytes::Bytes;
 use game::guest::HostError;
 use game::host::Meter;
+use game::pairs::Pairs;
 use game::value::{TABLE_DEPTH_MAX, Value};
 use mlua::state::RawLua;
 use mlua::{FromLua as _, IntoLua as _, Lua, Value as LuaValue, ffi, lua_State};
 use thiserror::Error;
+
+pub use crate::memory::{CATEGORIES, category_bytes, set_category};
 
 /// Values in one conversion, those in tables counted wherever they appear: a table that holds
 /// itself a thousand times over must not become a billion values.
@@ -370,6 +376,38 @@ pub fn to_lua(lua: &Lua, value: &Value) -> mlua::Result<LuaValue> {
             unsafe { lua.exec_raw((), |state| push(state, value)) }?
         }
     })
+}
+
+/// A table of lists: of each name its texts, in the order in which they come.
+///
+/// # Errors
+/// The VM has no memory for it.
+pub fn lists(lua: &Lua, pairs: &Pairs) -> mlua::Result<LuaValue> {
+    let fill = |state: *mut lua_State| {
+        // SAFETY: within the protected call, and the room for name, list and text is asked for with the table.
+        // An iterator over the pairs has nothing to drop.
+        unsafe {
+            new_table(state, 0, pairs.count());
+            for (name, text) in pairs.iter() {
+                push_text(state, name);
+                ffi::lua_pushvalue(state, -1);
+                if ffi::lua_rawget(state, -3) == ffi::LUA_TNIL {
+                    ffi::lua_settop(state, -2);
+                    ffi::lua_createtable(state, 1, 0);
+                    push_text(state, text);
+                    ffi::lua_rawseti(state, -2, 1);
+                    ffi::lua_rawset(state, -3);
+                } else {
+                    let next = ffi::lua_objlen(state, -1) + 1;
+                    push_text(state, text);
+                    ffi::lua_rawseti(state, -2, next.cast_signed() as ffi::lua_Integer);
+                    ffi::lua_settop(state, -3);
+                }
+            }
+        }
+    };
+    // SAFETY: what is on our frames while it runs is borrowed, and it leaves one value there.
+    unsafe { lua.exec_raw((), fill) }
 }
 
 /// Puts a value on top of the stack.

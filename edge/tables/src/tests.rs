@@ -7,11 +7,13 @@ use bytes::Bytes;
 use event::Random;
 use game::guest::HostError;
 use game::host::{Meter, Unmetered};
+use game::pairs::Pairs;
 use game::value::{TABLE_DEPTH_MAX, Value};
 use mlua::{Function, Lua, MultiValue, Table, Value as LuaValue};
 
 use super::{
-    ConvertError, LIST_INDEX_MAX, List, VALUE_STEPS, VALUES_MAX, from_lua, from_lua_counted, to_lua,
+    ConvertError, LIST_INDEX_MAX, List, VALUE_STEPS, VALUES_MAX, from_lua, from_lua_counted, lists,
+    to_lua,
 };
 
 /// Counts what it is asked for, and refuses after so many questions.
@@ -263,6 +265,27 @@ fn tables_are_made_as_through_mlua() {
         let (ours, theirs) = (to_lua(&lua, &value).unwrap(), make(&lua, &value).unwrap());
         assert!(shown(ours) == shown(theirs), "{value:?}");
     }
+}
+
+#[test]
+fn names_that_come_again_have_lists() {
+    let lua = Lua::new();
+    let given = [("a", "1"), ("", ""), ("b", "2"), ("a", "3"), ("b", ""), ("a", "x")];
+    let made = lists(&lua, &given.into_iter().collect()).unwrap();
+    let texts = |name: &str| {
+        let list: Vec<String> = made.as_table().unwrap().get(name).unwrap();
+        list
+    };
+    assert_eq!(texts("a"), ["1", "3", "x"]);
+    assert_eq!((texts("b"), texts("")), (vec!["2".to_owned(), String::new()], vec![String::new()]));
+    assert_eq!(made.as_table().unwrap().pairs::<String, Table>().count(), 3);
+    let many: Pairs = (0..4_000).map(|at| ((at % 700).to_string(), "text")).collect();
+    let made = lists(&lua, &many).unwrap();
+    assert_eq!(made.as_table().unwrap().get::<Table>("10").unwrap().raw_len(), 6);
+    assert!(lists(&lua, &Pairs::default()).unwrap().as_table().unwrap().is_empty());
+    lua.gc_collect().unwrap();
+    lua.set_memory_limit(lua.used_memory() + 10_000).unwrap();
+    assert!(matches!(lists(&lua, &many), Err(mlua::Error::MemoryError(_))));
 }
 
 /// So many lists, one in the other.

@@ -631,6 +631,8 @@ fn world(values: &Effective) -> Option<WorldSettings> {
         ships_per_user: values.number("world.ships_per_user"),
         ships_per_address: values.number("world.ships_per_address"),
         packet_bytes_max: values.number("world.packet_max_bytes"),
+        snapshot_interval_ms: values.number("world.snapshot_interval_ms"),
+        return_s: values.number("world.return_s"),
         page: values.switch("world.page"),
     })
 }

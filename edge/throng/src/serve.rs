@@ -13,6 +13,7 @@ mod network;
 mod reload;
 mod sql;
 mod watchdog;
+mod zone;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -60,6 +61,8 @@ struct Parts {
     network: Option<Network>,
     /// What was revoked before this process began.
     revoked: Revocations,
+    /// What the zone goes on with, if one was saved.
+    saved_zone: Option<world::Saved>,
 }
 
 impl Parts {
@@ -117,7 +120,7 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
     }
     let contexts = contexts(&parts)?;
     let engine = threads(&config, &parts, (contexts, &gauges), listeners)?;
-    let Parts { maker, code, network, .. } = parts;
+    let Parts { maker, code, network, saved_zone, .. } = parts;
     let topology = &maker.topology;
     // Threads hold what they run, and the loader what serves; once that is another version nothing of this
     // one is to stay.
@@ -132,7 +135,7 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
         tell_loader(&running, topology, LoaderMail::Watch);
     }
     if config.world.is_some() {
-        let (home, mail) = topology.begin_zone(&mut fresh_random()?);
+        let (home, mail) = topology.begin_zone(&mut fresh_random()?, saved_zone);
         let posted = running.post(home, mail);
         anyhow::ensure!(posted.is_ok(), "the zone does not begin: its room has ended");
     }
@@ -226,7 +229,7 @@ fn cannot_listen(
 /// Loads everything that threads are built from; the first mistake stops the start.
 fn parts(config: &Config, metrics: &Arc<CustomMetrics>) -> anyhow::Result<Parts> {
     let settings = Arc::new(config.settings());
-    let code = Code::read(&config.runtime, GuestVersion::FIRST)?;
+    let code = Code::read(&config.runtime, GuestVersion::FIRST, None)?;
     for module in code.files() {
         tracing::info!(module, "found");
     }
@@ -238,17 +241,28 @@ fn parts(config: &Config, metrics: &Arc<CustomMetrics>) -> anyhow::Result<Parts>
     let mut db = store.connect()?;
     let revoked = stored::load(&mut db, now, settings.session.lifetime_s())
         .context("cannot read which tokens are revoked")?;
+    let saved_zone = match &config.world {
+        Some(world) => zone::saved(&mut db, world, config)?,
+        None => None,
+    };
     db.sync();
     let maker = Maker {
         topology: Arc::new(topology(config)),
         host: Arc::new(host_settings(&settings)),
         settings,
-        limits: modules::lua_limits(config),
+        limits: modules::guest_limits(config),
+        stacktrace: config.runtime.stacktrace,
         store,
         machine: ScriptMachine::new(config, metrics.clone()),
         sql: SqlBudgets::new(config),
     };
-    Ok(Parts { maker: Arc::new(maker), code, network: Network::start(config)?, revoked })
+    Ok(Parts {
+        maker: Arc::new(maker),
+        code,
+        network: Network::start(config)?,
+        revoked,
+        saved_zone,
+    })
 }
 
 fn custom_metrics(config: &Config) -> Arc<CustomMetrics> {
@@ -458,12 +472,13 @@ pub struct Checked {
 pub fn check_modules(config: &Config) -> anyhow::Result<Checked> {
     let path = &config.runtime.path;
     let settings = Arc::new(config.settings());
-    let code = Code::read(&config.runtime, GuestVersion::FIRST)?;
+    let code = Code::read(&config.runtime, GuestVersion::FIRST, None)?;
     let maker = Maker {
         topology: Arc::new(topology(config)),
         host: Arc::new(host_settings(&settings)),
         settings,
-        limits: modules::lua_limits(config),
+        limits: modules::guest_limits(config),
+        stacktrace: config.runtime.stacktrace,
         // A check changes nothing: what modules write while they load goes to a scratch database.
         store: Store::open_in_memory()?,
         machine: ScriptMachine::new(config, custom_metrics(config)),

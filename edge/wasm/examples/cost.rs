@@ -21,8 +21,9 @@ use game::guest::{
 };
 use game::value::Value;
 use host::TestHost;
+use script::budget::GuestLimits;
 use used::used_bytes;
-use wasm::{Modules, WasmLimits, WasmScripts};
+use wasm::{Modules, WasmScripts};
 
 const CALLS: u32 = 10_000;
 const MATCHES: u32 = 1_000;
@@ -38,17 +39,11 @@ fn main() {
         eprintln!("usage: cost FOLDER RPC MATCH");
         return;
     };
-    let limits = WasmLimits {
-        call_budget_ms: 1_000,
-        memory_max_bytes: 256 << 20,
-        callback_budget_ms: 1_000,
-        match_memory_max_bytes: 64 << 20,
-        load_budget_ms: 10_000,
-        memory: Arc::default(),
-    };
+    let limits = GuestLimits { callback_budget_ms: 1_000, ..GuestLimits::default() };
     let mut host = TestHost::default();
     let start = Instant::now();
-    let modules = Modules::read(Path::new(&folder)).expect("modules that can be compiled");
+    let modules = Modules::read(Path::new(&folder), &Modules::default())
+        .expect("modules that can be compiled");
     println!("compiling: {:?}", start.elapsed());
     let start = Instant::now();
     let mut scripts =

@@ -12,10 +12,10 @@ use game::guest::{
     Returned, ScriptError, Scripts, Step,
 };
 use game::value::Value;
+use script::budget::GuestLimits;
 
-use crate::WasmLimits;
 use crate::encoding::Writer;
-use crate::failure::{self, Limits};
+use crate::failure;
 use crate::instance::{self, Instance, Piece, Waiting};
 use crate::local::Kind;
 use crate::matches::WasmMatch;
@@ -31,7 +31,7 @@ const WRONG_RPC_RESULT: &str = "Runtime function returned invalid data - only al
 /// The guest code in WebAssembly of one thread.
 pub struct WasmScripts {
     modules: Arc<Modules>,
-    limits: WasmLimits,
+    limits: GuestLimits,
     registered: Registered,
     /// Which module each function is of, by its place among them.
     owners: BTreeMap<(Kind, String), usize>,
@@ -64,7 +64,7 @@ impl WasmScripts {
     /// [`LoadError::Run`] when one fails.
     pub fn load(
         modules: Arc<Modules>,
-        limits: WasmLimits,
+        limits: GuestLimits,
         host: &mut dyn Host,
     ) -> Result<Self, LoadError> {
         let mut scripts = Self {
@@ -133,27 +133,9 @@ impl WasmScripts {
         module: &Arc<Module>,
         host: &mut dyn Host,
     ) -> Result<(Instance, Vec<(Kind, String)>), ScriptError> {
-        let limits = Limits {
-            budget_ms: self.limits.load_budget_ms,
-            budget_setting: "runtime.load_budget_ms",
-            is_match: false,
-        };
-        let bound = Bound {
-            held: Arc::clone(&self.held),
-            max_bytes: self.limits.memory_max_bytes,
-            setting: "runtime.memory_max_bytes",
-            all: Arc::clone(&self.limits.memory),
-            is_match: false,
-        };
+        let limits = self.limits.start();
+        let bound = Bound::new(&limits, &self.held, &self.limits.memory);
         instance::start(module, host, &limits, bound)
-    }
-
-    fn call_limits(&self) -> Limits {
-        Limits {
-            budget_ms: self.limits.call_budget_ms,
-            budget_setting: "runtime.call_budget_ms",
-            is_match: false,
-        }
     }
 
     /// The module of a function, by its place.
@@ -183,7 +165,7 @@ impl WasmScripts {
                 Err(error) => return Step::Done(Err(error)),
             },
         };
-        let piece = instance.run(host, &self.call_limits(), call.into_bytes());
+        let piece = instance.run(host, &self.limits.call(), call.into_bytes());
         self.piece((id, caller), piece)
     }
 
@@ -344,7 +326,7 @@ impl Scripts for WasmScripts {
         let Some(module) = modules.modules.get(caller.module) else {
             unreachable!("{id:?} waits in a module that is not there");
         };
-        let piece = instance::resume(module, host, &self.call_limits(), (waiting, answer));
+        let piece = instance::resume(module, host, &self.limits.call(), (waiting, answer));
         self.piece((id, caller), piece)
     }
 

@@ -2,7 +2,7 @@
 //! and the functions for the log, and which budget was used up with the setting that moves it.
 
 use game::guest::{ScriptError, ScriptFailure};
-use script::budget::Allowed;
+use script::budget::Limits;
 use thiserror::Error;
 use wasmtime::{Trap, WasmBacktrace};
 
@@ -14,21 +14,6 @@ const FRAMES_MAX: usize = 16;
 
 /// Bytes of a guest's stack. A fiber has 2 MiB; what the host does for the guest needs the rest.
 pub(crate) const STACK_BYTES_MAX: usize = 512 * 1024;
-
-/// A limit that a call ran into, for texts.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) budget_ms: u32,
-    pub(crate) budget_setting: &'static str,
-    pub(crate) is_match: bool,
-}
-
-impl Limits {
-    /// What the call is given, with so much memory.
-    pub(crate) fn allowed(&self, memory_bytes: usize) -> Allowed {
-        Allowed { time_ms: self.budget_ms, memory_bytes, is_match: self.is_match }
-    }
-}
 
 /// Why the host stops a guest.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -85,13 +70,11 @@ pub(crate) fn of_trap(
         kind,
     };
     if circumstances.is_late {
-        let Limits { budget_ms, budget_setting, .. } = limits;
-        let used_up = format!("script used up its {budget_ms} ms ({budget_setting})");
-        return error_of(used_up, ScriptFailure::OutOfTime);
+        return error_of(limits.time_used_up(), ScriptFailure::OutOfTime);
     }
-    if let Some((bytes, setting)) = circumstances.refused {
-        let used_up = format!("script used up its {bytes} bytes ({setting})");
-        return error_of(used_up, ScriptFailure::OutOfMemory);
+    if let Some((memory_bytes, memory_setting)) = circumstances.refused {
+        let limits = Limits { memory_bytes, memory_setting, ..*limits };
+        return error_of(limits.memory_used_up(), ScriptFailure::OutOfMemory);
     }
     let words = circumstances.last_words.trim();
     let text = match (error.downcast_ref::<Stop>(), error.downcast_ref::<Trap>()) {
@@ -117,10 +100,9 @@ fn functions(error: &wasmtime::Error) -> Vec<String> {
 
 /// The error of a call that was stopped while it asked.
 pub(crate) fn late_asker(module: &str, limits: &Limits) -> ScriptError {
-    let Limits { budget_ms, budget_setting, .. } = limits;
     ScriptError {
         code: INTERNAL,
-        message: format!("{module}: script used up its {budget_ms} ms ({budget_setting})"),
+        message: format!("{module}: {}", limits.time_used_up()),
         location: module.to_owned(),
         kind: ScriptFailure::OutOfTime,
     }

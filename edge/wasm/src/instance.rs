@@ -11,12 +11,12 @@ use std::task::{Context, Poll, Waker};
 
 use game::guest::{Answer, Ask, Host, ScriptError, ScriptFailure};
 use game::value::Value;
-use script::budget::{self, CallMeter};
+use script::budget::{self, Allowed, CallMeter, Limits};
 use script::lend;
 use wasmtime::{Memory, Result, Store, TypedFunc, UpdateDeadline};
 
 use crate::encoding::{self, Writer};
-use crate::failure::{self, Circumstances, Limits, Stop};
+use crate::failure::{self, Circumstances, Stop};
 use crate::imports;
 use crate::local::Kind;
 use crate::memory::{Bound, Held};
@@ -209,7 +209,8 @@ pub(crate) fn resume(
 
 fn go_on(module: &Module, host: &mut dyn Host, limits: &Limits, waiting: Waiting) -> Piece {
     let Waiting { mut fiber, bound, left_ns } = waiting;
-    let running = budget::go_on(limits.allowed(bound.left_bytes()), left_ns);
+    let allowed = Allowed { memory_bytes: bound.left_bytes(), ..limits.allowed() };
+    let running = budget::go_on(allowed, left_ns);
     let ticking = module.ticker().run();
     let polled = lend::lend(host, || fiber.as_mut().poll(&mut Context::from_waker(Waker::noop())));
     drop(ticking);

@@ -24,26 +24,5 @@ mod modules;
 mod ticker;
 mod wasi;
 
-use std::sync::Arc;
-
 pub use calls::WasmScripts;
 pub use modules::{LoadError, Modules};
-
-use script::budget::VmMemory;
-
-/// How much a guest may use.
-#[derive(Clone, Debug)]
-pub struct WasmLimits {
-    /// Milliseconds of one RPC or hook (`runtime.call_budget_ms`), at least 1.
-    pub call_budget_ms: u32,
-    /// Bytes of a thread's instances for RPCs and hooks (`runtime.memory_max_bytes`).
-    pub memory_max_bytes: usize,
-    /// Milliseconds of one match callback (`match.callback_budget_ms`), at least 1.
-    pub callback_budget_ms: u32,
-    /// Bytes of one match's instance (`match.memory_max_bytes`).
-    pub match_memory_max_bytes: usize,
-    /// Milliseconds for the start of one module on a thread (`runtime.load_budget_ms`).
-    pub load_budget_ms: u32,
-    /// The memory of all VMs of the process (`runtime.all_memory_max_bytes`).
-    pub memory: Arc<VmMemory>,
-}

@@ -8,11 +8,11 @@ use game::guest::{
     MatchReturned, MatchScript, Presence, PresenceReason, ScriptError, Step,
 };
 use game::value::Value;
+use script::budget::{GuestLimits, Limits};
 
-use crate::WasmLimits;
 use crate::calls::{bytes, text, texts};
 use crate::encoding::Writer;
-use crate::failure::{self, Limits};
+use crate::failure;
 use crate::instance::{self, Instance, Piece, Waiting};
 use crate::memory::Bound;
 use crate::modules::Module;
@@ -51,22 +51,13 @@ impl WasmMatch {
     /// Starts an instance.
     pub(crate) fn open(
         module: &Arc<Module>,
-        limits: &WasmLimits,
+        limits: &GuestLimits,
         host: &mut dyn Host,
         (name, match_id): (&str, &str),
     ) -> Result<Self, ScriptError> {
-        let bound = Bound {
-            held: Arc::default(),
-            max_bytes: limits.match_memory_max_bytes,
-            setting: "match.memory_max_bytes",
-            all: Arc::clone(&limits.memory),
-            is_match: true,
-        };
-        let limits = Limits {
-            budget_ms: limits.callback_budget_ms,
-            budget_setting: "match.callback_budget_ms",
-            is_match: true,
-        };
+        let all = &limits.memory;
+        let limits = limits.callback();
+        let bound = Bound::new(&limits, &Arc::default(), all);
         let (instance, _) = instance::start(module, host, &limits, bound)?;
         Ok(Self {
             module: Arc::clone(module),

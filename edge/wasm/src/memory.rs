@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
-use script::budget::{ALL_MEMORY, HeldMemory, VmMemory};
+use script::budget::{ALL_MEMORY, HeldMemory, Limits, VmMemory};
 use wasmtime::ResourceLimiter;
 
 /// Bytes of an entry of a table, at least.
@@ -22,14 +22,25 @@ pub(crate) const INSTANCE_BYTES: usize = 64 * 1024;
 #[derive(Clone, Debug)]
 pub(crate) struct Bound {
     /// What those that share the bound hold together.
-    pub(crate) held: Arc<AtomicUsize>,
-    pub(crate) max_bytes: usize,
-    pub(crate) setting: &'static str,
+    held: Arc<AtomicUsize>,
+    max_bytes: usize,
+    setting: &'static str,
     pub(crate) all: Arc<VmMemory>,
     pub(crate) is_match: bool,
 }
 
 impl Bound {
+    /// The memory of `limits`, for all that share `held`.
+    pub(crate) fn new(limits: &Limits, held: &Arc<AtomicUsize>, all: &Arc<VmMemory>) -> Self {
+        Self {
+            held: Arc::clone(held),
+            max_bytes: limits.memory_bytes,
+            setting: limits.memory_setting,
+            all: Arc::clone(all),
+            is_match: limits.is_match,
+        }
+    }
+
     /// Bytes that may still be had.
     pub(crate) fn left_bytes(&self) -> usize {
         let own = self.max_bytes.saturating_sub(self.held.load(Relaxed));

@@ -1,5 +1,5 @@
-//! The modules of a folder: each `*.wasm` in it is compiled once, then shared by all threads and matches.
-//! Nothing is run here.
+//! The modules of a folder: each `*.wasm` in it is compiled once, then shared by all threads and matches, and by
+//! the versions in which its bytes are the same. Nothing is run here.
 //!
 //! A module's version is the beginning of its file's hash, so that what an error tells of can be found
 //! again.
@@ -64,11 +64,15 @@ pub(crate) struct Module {
     pub(crate) title: String,
     /// Its file.
     pub(crate) file: String,
-    /// Whether an instance has done what is to be done once.
+    /// Whether an instance has done what is to be done once: in each version anew.
     pub(crate) ran_once: AtomicBool,
+    /// Of its file.
+    hash: Sha256Hash,
     prepared: InstancePre<State>,
     ticker: Arc<Ticker>,
 }
+
+type Sha256Hash = [u8; 32];
 
 impl std::fmt::Debug for Module {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -95,14 +99,16 @@ impl Module {
 pub struct Modules {
     pub(crate) modules: Vec<Arc<Module>>,
     content: ContentHash,
+    compiled_count: usize,
 }
 
 impl Modules {
-    /// Compiles every `*.wasm` that lies in `folder` itself, in the order of their names.
+    /// Compiles every `*.wasm` that lies in `folder` itself, in the order of their names, but those whose bytes
+    /// `before` has compiled.
     ///
     /// # Errors
     /// [`LoadError`].
-    pub fn read(folder: &Path) -> Result<Self, LoadError> {
+    pub fn read(folder: &Path, before: &Self) -> Result<Self, LoadError> {
         let unreadable = |path: &Path| {
             let path = path.to_owned();
             move |source| LoadError::Read { path, source }
@@ -130,41 +136,63 @@ impl Modules {
             let bytes = std::fs::read(&path).map_err(unreadable(&path))?;
             files.push((name, bytes));
         }
-        Self::compile(files)
+        Self::compile(files, before)
     }
 
-    /// Compiles modules of these names and bytes.
+    /// Compiles modules of these names and bytes, but those whose bytes `before` has compiled.
     ///
     /// # Errors
     /// [`LoadError::Wrong`], [`LoadError::Engine`].
-    pub fn compile(files: Vec<(String, Vec<u8>)>) -> Result<Self, LoadError> {
+    pub fn compile(files: Vec<(String, Vec<u8>)>, before: &Self) -> Result<Self, LoadError> {
         if files.is_empty() {
             return Ok(Self::default());
         }
-        let broken = |error: &dyn std::fmt::Display| LoadError::Engine(format!("{error:#}"));
-        let engine = Engine::new(&config()).map_err(|error| broken(&error))?;
-        let ticker = Ticker::start(engine.clone()).map_err(|error| broken(&error))?;
-        let ticker = Arc::new(ticker);
+        let (engine, ticker) = before.engine()?;
         let mut all = Self::default();
         for (file, bytes) in files {
             let wrong = |error: wasmtime::Error| LoadError::Wrong {
                 name: file.clone(),
                 what: format!("{error:#}"),
             };
-            let compiled = wasmtime::Module::new(&engine, &bytes).map_err(wrong)?;
-            let prepared = prepare(&engine, &compiled).map_err(wrong)?;
+            let hash = Sha256Hash::from(Sha256::digest(&bytes));
+            let prepared = match before.modules.iter().find(|known| known.hash == hash) {
+                Some(known) => known.prepared.clone(),
+                None => {
+                    all.compiled_count += 1;
+                    let compiled = wasmtime::Module::new(&engine, &bytes).map_err(wrong)?;
+                    prepare(&engine, &compiled).map_err(wrong)?
+                }
+            };
             all.content.add(&file, &bytes);
-            let hash = Sha256::digest(&bytes);
             let version = hex::encode(hash.get(..VERSION_BYTES).unwrap_or(&hash));
             all.modules.push(Arc::new(Module {
                 title: format!("{file}@{version}"),
                 file,
                 ran_once: AtomicBool::new(false),
+                hash,
                 prepared,
                 ticker: Arc::clone(&ticker),
             }));
         }
         Ok(all)
+    }
+
+    /// What compiles the modules that come after these, and moves their epochs on: theirs, if there are any, because
+    /// compiled code is its engine's.
+    fn engine(&self) -> Result<(Engine, Arc<Ticker>), LoadError> {
+        if let Some(module) = self.modules.first() {
+            return Ok((module.engine().clone(), Arc::clone(&module.ticker)));
+        }
+        let broken = |error: &dyn std::fmt::Display| LoadError::Engine(format!("{error:#}"));
+        let engine = Engine::new(&config()).map_err(|error| broken(&error))?;
+        let ticker = Ticker::start(engine.clone()).map_err(|error| broken(&error))?;
+        Ok((engine, Arc::new(ticker)))
+    }
+
+    /// How many of them were compiled: the others are those of the modules before.
+    #[must_use]
+    pub fn compiled_count(&self) -> usize {
+        self.compiled_count
     }
 
     /// Whether there is none.

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use uuid::Uuid;
 use wire::nakama::api;
 
 use crate::guest::CallContext;
@@ -61,6 +62,8 @@ pub struct EventJob {
     pub event: Event,
     /// To whom; no user if a script says so.
     pub context: CallContext,
+    /// The match that it goes back to, if a match's callback says so: what its handler makes is that match's.
+    pub ancestor: Option<Uuid>,
 }
 
 impl Event {

@@ -278,6 +278,20 @@ pub trait Scripts {
     /// Ends a call that waits or is paused: nothing more of it runs. Of one that does not wait nothing happens.
     fn cancel(&mut self, id: CallId);
 
+    /// What calls that wait have to give back of the memory that they share, so that others have enough: bytes as
+    /// [`Self::weight_bytes`] counts them, 0 if they hold no more than they may. To be asked when a call has begun
+    /// to wait; to find it out may collect what is garbage. A language in which each call has memory of its own
+    /// has none to give back.
+    fn excess_bytes(&mut self) -> usize {
+        0
+    }
+
+    /// What a call that waits has taken of that memory, bytes: no less than it holds, but for what is said in
+    /// `docs/lua/waiting.md`. What it dropped while it ran is included.
+    fn weight_bytes(&self, _id: CallId) -> usize {
+        0
+    }
+
     /// What runs calls, once they have used up its memory on a thread that is not to be kept by making it
     /// anew. It is given once; no call may begin here any more, and those that wait or are paused
     /// end with an error when they are gone on with. Where a language makes it anew by itself, or needs

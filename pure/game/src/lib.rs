@@ -33,5 +33,6 @@ pub mod stream;
 pub mod user;
 pub mod value;
 pub mod wallet;
+pub mod zone;
 
 pub use wire::nearest;

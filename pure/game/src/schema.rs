@@ -45,6 +45,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 4, name: "friends", sql: FRIENDS },
     Migration { version: 5, name: "notifications", sql: NOTIFICATIONS },
     Migration { version: 6, name: "turns", sql: TURNS },
+    Migration { version: 7, name: "zone", sql: ZONE },
 ];
 
 const ACCOUNTS_AND_STORAGE: &[&str] = &[
@@ -175,6 +176,14 @@ const TURNS: &[&str] = &[
     ) WITHOUT ROWID",
     "INSERT INTO writer_turn (name) VALUES ('notifications')",
 ];
+
+/// See `zone`.
+const ZONE: &[&str] = &["CREATE TABLE zone_part (
+        node TEXT NOT NULL,
+        number BIGINT NOT NULL,
+        bytes BYTEA NOT NULL,
+        PRIMARY KEY (node, number)
+    )"];
 
 #[cfg(test)]
 mod tests {

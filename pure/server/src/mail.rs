@@ -6,7 +6,7 @@
 //! core ── Jobs, Job ──▶ worker, lister ── Done ──▶ core
 //! core ── Requests ──▶ room ── Deliver, Forward ──▶ core
 //! worker, room ── Create, Signal, Cancel, TakeBack ──▶ room, core ── Answer ──▶ worker, room
-//! room ── Chase, Zone ──▶ room      the wiring ── Zone ──▶ room
+//! room ── Chase, Zone ──▶ room      the wiring ── Zone ──▶ room      room ── Zone ──▶ batcher ── Zone ──▶ room
 //! room ── Directory ──▶ every thread that lists        worker, room ── Sever ──▶ every core
 //! worker, room ── Notify, Streams ──▶ room             worker, room ── Cache ──▶ worker, room
 //! core, worker, room ── Events ──▶ thread of events     the network ── Fetched ──▶ worker, room
@@ -59,7 +59,7 @@ pub use job::{
     AfterMessage, BeforeMessage, Done, Function, HookStep, HookedCall, Job, Outcome, Queue, RpcJob,
     Used, Work,
 };
-pub use zone::{RoomIndex, ZoneDone, ZoneMail, ZoneShow, ZoneTick};
+pub use zone::{RoomIndex, ZoneDone, ZoneMail, ZoneSave, ZoneShow, ZoneTick};
 
 /// What cores take.
 #[derive(Debug, Serialize, Deserialize)]
@@ -197,6 +197,8 @@ pub enum BatcherMail {
     Jobs(Vec<Job>),
     /// From workers and rooms: functions that guests wait for, all of one turn.
     Calls(Vec<HostCall>),
+    /// From the zone's home: a part of it that is to be kept.
+    Zone(Box<ZoneSave>),
     /// What it has to know besides.
     News(News),
 }
@@ -682,6 +684,7 @@ impl BatcherMail {
         match self {
             Self::Jobs(_) => "jobs",
             Self::Calls(_) => "calls",
+            Self::Zone(_) => "zone",
             Self::News(news) => news.kind(),
         }
     }

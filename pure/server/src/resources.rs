@@ -11,14 +11,15 @@ use game::events::{Event, EventJob, EventKind};
 use game::fetch::{Fetch, FetchPayer, FetchRequest};
 use game::guest::{
     Answer, Ask, CallContext, CommonHost, Dispatcher, GuestVersion, Host, HostError, HostSettings,
-    LogLevel, Machine, NoMachine, Registered, Scripts,
+    LogLevel, Machine, NoMachine, Scripts,
 };
 use game::node::Nodes;
 use game::notifications::Sent;
 use game::session::Revocation;
 use game::stream::{Payer, StreamId, StreamRequest};
 
-use crate::hooks;
+use uuid::Uuid;
+
 use crate::mail::{
     Address, CoreMail, EventsMail, GateMail, Mail, News, Post as _, RoomMail, SessionChanges,
     StreamMail, Topology,
@@ -56,8 +57,6 @@ pub struct Resources {
     streams: Vec<StreamMail>,
     /// Events of its calls that their thread has not been told of yet.
     events: Vec<EventJob>,
-    /// Whether anybody wants to hear of events of scripts and clients.
-    takes_events: bool,
     /// How often its calls wanted more than one call may have.
     pub(crate) refused: Refused,
     /// Kept notifications that made room for newer ones, since the start.
@@ -124,6 +123,8 @@ pub const EVENT_BYTES_PER_CALL_MAX: usize = 16 << 20;
 pub struct Spent {
     /// On whose account it sends.
     payer: Payer,
+    /// The match that what it makes goes back to, if it is a callback of one or hears of an event of one.
+    ancestor: Option<Uuid>,
     created: usize,
     cut_off: usize,
     notified: usize,
@@ -136,8 +137,13 @@ pub struct Spent {
 
 impl Spent {
     /// Of a call that begins.
-    pub(crate) fn of(payer: Payer) -> Self {
-        Self { payer, ..Self::default() }
+    pub(crate) fn of(payer: Payer, ancestor: Option<Uuid>) -> Self {
+        Self { payer, ancestor, ..Self::default() }
+    }
+
+    /// The match that what the call makes goes back to.
+    pub(crate) fn ancestor(&self) -> Option<Uuid> {
+        self.ancestor
     }
 
     /// Says in what is sent who pays for it.
@@ -221,9 +227,6 @@ impl Spent {
 
     /// One more event, if there is room for it.
     pub(crate) fn event(&mut self, event: Event, resources: &mut Resources) {
-        if !resources.takes_events {
-            return;
-        }
         let event_bytes = self.event_bytes.saturating_add(event.bytes());
         if self.events >= EVENTS_PER_CALL_MAX || event_bytes > EVENT_BYTES_PER_CALL_MAX {
             resources.refused.events += 1;
@@ -231,7 +234,8 @@ impl Spent {
         }
         (self.events, self.event_bytes) = (self.events + 1, event_bytes);
         let context = CallContext { execution_mode: "event", ..CallContext::default() };
-        resources.events.push(EventJob { kind: EventKind::Custom, event, context });
+        let ancestor = self.ancestor;
+        resources.events.push(EventJob { kind: EventKind::Custom, event, context, ancestor });
     }
 }
 
@@ -269,7 +273,6 @@ impl Resources {
             notices: Vec::new(),
             streams: Vec::new(),
             events: Vec::new(),
-            takes_events: false,
             refused: Refused::default(),
             notifications_forgotten: 0,
             host,
@@ -347,25 +350,19 @@ impl Resources {
         self.notifications_forgotten += said.notifications_forgotten;
     }
 
-    /// What is registered decides what is worth telling.
-    pub(crate) fn listen(&mut self, registered: &Registered) {
-        self.takes_events = hooks::handled(registered).any(|kind| kind == EventKind::Custom);
-    }
-
     /// Keeps an event until its thread is told of it.
     pub(crate) fn event(&mut self, job: EventJob) {
-        if self.takes_events {
-            self.events.push(job);
-        }
+        self.events.push(job);
     }
 
-    /// What has happened since the last call, and the thread that is to be told of it, if any has.
+    /// What has happened since the last call, and the thread that is to be told of it, if any has. Without that
+    /// thread nobody hears of it.
     pub(crate) fn take_events(
         &mut self,
         topology: &Topology,
     ) -> Option<(Address<EventsMail>, Vec<EventJob>)> {
-        let to = topology.events.filter(|_| !self.events.is_empty())?;
-        Some((to, std::mem::take(&mut self.events)))
+        let jobs = std::mem::take(&mut self.events);
+        topology.events.filter(|_| !jobs.is_empty()).map(|to| (to, jobs))
     }
 
     /// Forgets what others were to be told, because what it was about has not happened, or not all
@@ -637,7 +634,9 @@ pub struct LoadingHost<'a> {
 impl<'a> LoadingHost<'a> {
     /// Lends resources to modules that load.
     pub fn new(now: Now, resources: &'a mut Resources) -> Self {
-        Self { now, resources, spent: Spent::default() }
+        // Each thread loads the modules: what they tell of would be heard of as often.
+        let spent = Spent { events: EVENTS_PER_CALL_MAX, ..Spent::default() };
+        Self { now, resources, spent }
     }
 }
 

@@ -146,7 +146,6 @@ impl Room {
     ) -> Self {
         let mut resources = context.resources;
         resources.directory.set_list_steps_max(settings.matches.list_steps_max);
-        resources.listen(context.scripts.registered());
         let index = topology.rooms.iter().take_while(|room| **room != me).count();
         let index = u16::try_from(index).unwrap_or(u16::MAX);
         let zone = settings.world.as_ref().map(|settings| Box::new(Zone::new(index, settings)));
@@ -232,7 +231,6 @@ impl Room {
         let NewGuests { version, scripts, said } = new;
         let before = self.guest_version;
         assert!(version > before, "version {version} comes after version {before}");
-        self.resources.listen(scripts.registered());
         self.resources.say(said);
         let Some(before) = self.scripts.replace(scripts) else {
             unreachable!("mail in the middle of making a match")

@@ -52,6 +52,10 @@ pub struct WorldSettings {
     pub ships_per_address: u32,
     /// `world.packet_max_bytes`: of one snapshot, at least 128.
     pub packet_bytes_max: usize,
+    /// `world.snapshot_interval_ms`: how old where ships are is at most after a restart; 0: nothing is saved.
+    pub snapshot_interval_ms: u32,
+    /// `world.return_s`: for how long ships wait for their pilots after a restart, in time of the world.
+    pub return_s: u32,
     /// `world.page`: whether the page to fly is served.
     pub page: bool,
 }

@@ -362,6 +362,14 @@ counters! {
         counter zone_hand_overs,
         /// Ticks that the zone's books did not agree with: an entity was lost, or there twice.
         counter zone_faults,
+        /// Snapshots of the zone that were written to the database.
+        counter zone_snapshots,
+        /// Bytes of the newest of them.
+        gauge zone_snapshot_bytes,
+        /// Writes of the zone, of snapshots and of what has happened since, that failed; a snapshot follows.
+        counter zone_saves_failed,
+        /// Ships that wait for their pilots, behind a restart.
+        gauge zone_away,
         /// Packets of clients that the zone heeded.
         counter zone_inputs,
         /// Packets of clients that it did not: malformed, of another opcode, or more than 4 in a tick.
@@ -443,6 +451,9 @@ counters! {
         counter calls_overran,
         /// Calls not begun on a core because another one of the function had just turned out long there.
         counter calls_given_back,
+        /// Calls ended while they waited because calls that wait held more than half of the memory of their
+        /// scripts (runtime.memory_max_bytes), and those of their user or address the most.
+        counter waiting_calls_ended,
         /// Waits refused because of runtime.waiting_calls_max or runtime.waiting_calls_per_user.
         counter waiting_calls_refused,
         /// Calls ended because they had waited for runtime.call_wait_max_ms.

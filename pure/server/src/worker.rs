@@ -22,6 +22,7 @@ mod queues;
 mod shipped;
 mod spent;
 mod waiting;
+mod weight;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -41,7 +42,7 @@ use crate::limit_log::LimitLog;
 use crate::mail::{
     Address, Asker, BatcherMail, CallerMail, CoreMail, Done, EventsMail, Format, HasherMail,
     HeldVersion, Holds, HostReturn, Job, Line, LoaderMail, Mail, News, Outcome, Post as _, Queue,
-    RoomMail, RpcJob, Topology, Used, Work, WorkerAddress,
+    RoomIndex, RoomMail, RpcJob, Topology, Used, Work, WorkerAddress, ZoneMail,
 };
 use crate::resources::{Resources, ThreadContext};
 use crate::retry_queue::RetryQueue;
@@ -85,6 +86,8 @@ pub struct Worker {
     returned: Vec<(Asker, Vec<HostReturn>)>,
     /// What the answers' calls want besides, once they are durable.
     effects: Vec<Effect>,
+    /// Whom to tell what became of a part of the zone, when all of this turn is on the disk.
+    zone_saved: Option<(RoomIndex, bool)>,
     /// Other mail of this turn.
     mails: Vec<(ThreadId, Mail)>,
     /// Cores with answers in their mailbox that they have not been woken for.
@@ -127,7 +130,6 @@ impl Worker {
         let signer = Signer::new(&settings.session);
         let mut resources = context.resources;
         resources.directory.set_list_steps_max(settings.matches.list_steps_max);
-        resources.listen(context.scripts.registered());
         let is_companion = topology.core_of(me).is_some();
         if matches!(me, WorkerAddress::Caller(_)) && !is_companion {
             resources.db.group_commits();
@@ -155,6 +157,7 @@ impl Worker {
             returned: Vec::new(),
             waits_since_ns: None,
             effects: Vec::new(),
+            zone_saved: None,
             mails: Vec::new(),
             to_wake: Vec::new(),
             jobs_in_batch: 0,
@@ -176,6 +179,7 @@ impl Worker {
                 BatcherMail::Calls(calls) => {
                     calls.into_iter().for_each(|call| self.take_in(Task::Call(call)));
                 }
+                BatcherMail::Zone(save) => self.take_in(Task::Zone(save)),
                 BatcherMail::News(news) => self.news(now, news),
             },
             WorkerAddress::Caller(me) if self.is_companion => match me.open(mail) {
@@ -231,7 +235,6 @@ impl Worker {
     /// of functions was of the version before.
     fn take_guests(&mut self, new: NewGuests) {
         let NewGuests { version, scripts, said } = new;
-        self.resources.listen(scripts.registered());
         self.resources.say(said);
         if version != self.guests.version() {
             self.left = Left::default();
@@ -489,6 +492,7 @@ impl Worker {
         self.effects.clear();
         self.resources.say_nothing();
         self.done.iter_mut().flat_map(|(_, list)| list).for_each(|done| fail(&mut done.outcome));
+        self.zone_saved.iter_mut().for_each(|(_, is_kept)| *is_kept = false);
         let returned = self.returned.iter_mut().flat_map(|(_, list)| list);
         returned.for_each(|returned| returned.result = Err(HostError::new(DATABASE_ERROR)));
     }
@@ -535,6 +539,10 @@ impl Worker {
         }
         for (room, streams) in self.resources.take_streams(&self.topology) {
             out.post(&self.topology, room, RoomMail::Streams(streams));
+        }
+        if let Some((home, is_kept)) = self.zone_saved.take() {
+            let room = self.topology.rooms[usize::from(home)];
+            out.post(&self.topology, room, RoomMail::Zone(ZoneMail::Saved { is_kept }));
         }
         // Behind what calls wanted of streams before they asked.
         for (to, mail) in self.mails.drain(..) {

@@ -16,6 +16,7 @@
 
 mod cells;
 mod home;
+mod saving;
 mod viewers;
 
 #[cfg(test)]
@@ -75,6 +76,7 @@ impl Zone {
                 ZoneMail::Done(done) => self.home().done(now, *done, around.stats, &mut out),
                 ZoneMail::Show(show) => self.viewers.show(*show),
                 ZoneMail::Shown { room, cost_ns } => self.home().shown(room, cost_ns),
+                ZoneMail::Saved { is_kept } => self.home().saved(is_kept, around.stats),
             }
             for (room, mail) in out.drain(..) {
                 if room == self.me {

@@ -110,13 +110,22 @@ struct Open {
 #[derive(Debug, Default)]
 pub struct Ledger {
     expected: Sums,
-    version: u32,
+    /// Of the tree of the newest tick; none before the first.
+    version: Option<u32>,
     open: BTreeMap<u32, Open>,
     /// The newest tick that all cells have published, and the hash of the whole world in it.
     pub settled: Option<(u32, u64)>,
 }
 
 impl Ledger {
+    /// The books of a zone in which these are already.
+    #[must_use]
+    pub fn of(there: impl IntoIterator<Item = EntityId>) -> Self {
+        let mut ledger = Self::default();
+        there.into_iter().for_each(|id| ledger.expected.come(id));
+        ledger
+    }
+
     /// Tick `tick` is ordered with `tree`: who comes in it and who goes.
     ///
     /// # Errors
@@ -129,14 +138,14 @@ impl Ledger {
         goes: &[EntityId],
     ) -> Result<(), Fault> {
         let version = tree.version();
-        if version < self.version {
+        if self.version.is_some_and(|before| version < before) {
             return Err(Fault::Order { tick, version });
         }
-        if version > self.version || tick == 0 {
+        if self.version != Some(version) {
             let cells: Vec<_> = tree.cells().map(|(_, area)| area).collect();
             tiles(tree.bins(), &cells).then_some(()).ok_or(Fault::Tiles { version })?;
         }
-        self.version = version;
+        self.version = Some(version);
         comes.iter().for_each(|id| self.expected.come(*id));
         goes.iter().for_each(|id| self.expected.go(*id));
         let cells_left = tree.cells().len();

@@ -23,6 +23,7 @@ use crate::entity::{Downed, Effects, Entity, Numbered, RANGE, SPEED_MAX, Seen};
 use crate::ids::EntityId;
 use crate::mail::{Border, Orders, Published, Shown};
 use crate::near::Near;
+use crate::saved::Saved;
 use crate::space::{Area, Point, units};
 use crate::tree::{CellId, Tree};
 
@@ -63,6 +64,8 @@ pub struct Stepped {
     pub rows: Vec<u32>,
     /// Whether the cell is not in the next tree: it owns nothing, and is to be dropped.
     pub is_retired: bool,
+    /// Its entities at the end of the tick, if the orders said so ([`Saved::piece`]).
+    pub saved: Option<Vec<u8>>,
 }
 
 /// See the module.
@@ -109,6 +112,13 @@ impl Cell {
             near: Near::default(),
             counters: CellCounters::default(),
         }
+    }
+
+    /// The same cell with these entities, by id, as they were at the end of the tick before its first one.
+    #[must_use]
+    pub fn with(self, own: Vec<Entity>) -> Self {
+        assert!(own.is_sorted_by(|one, other| one.id < other.id), "entities come by id");
+        Self { own, ..self }
     }
 
     /// The tick that comes next.
@@ -174,6 +184,8 @@ impl Cell {
         let downed = self.compute();
         self.admit(&orders);
         let mut stepped = self.publish(&orders, downed);
+        // Whoever is handed over is still here, and in no other cell.
+        stepped.saved = orders.is_saved.then(|| Saved::piece(&self.own));
         self.hand_over(&orders.next, &mut stepped);
         self.before = Some(std::mem::replace(&mut self.tree, orders.next));
         stepped.is_retired = match self.tree.area(self.id) {
@@ -258,7 +270,6 @@ impl Cell {
         let mut columns = vec![0; usize::from(self.area.x1 - self.area.x0)];
         let mut rows = vec![0; usize::from(self.area.y1 - self.area.y0)];
         let mut sums = Sums::default();
-        let mut shown = Vec::with_capacity(self.own.len());
         for entity in &self.own {
             // What is kept beyond the border counts for the bin beside it.
             let (column, row) = entity.at.bin();
@@ -267,19 +278,24 @@ impl Cell {
             columns[usize::from(column)] += 1;
             rows[usize::from(row)] += 1;
             sums.add(entity);
-            shown.push(entity.shown());
         }
-        let published = Published {
+        let tau_permille = orders.tau_permille;
+        let published = Published { tau_permille, downed, sums, ..self.shows() };
+        Stepped { published, borders: Vec::new(), columns, rows, is_retired: false, saved: None }
+    }
+
+    /// Its entities as they are, for who looks at the zone.
+    pub(crate) fn shows(&self) -> Published {
+        Published {
             cell: self.id,
             tick: self.tick,
             version: self.tree.version(),
-            tau_permille: orders.tau_permille,
-            rows: shown,
-            downed,
-            sums,
+            tau_permille: 1_000,
+            rows: self.own.iter().map(Entity::shown).collect(),
+            downed: Vec::new(),
+            sums: Sums::default(),
             handed_over: 0,
-        };
-        Stepped { published, borders: Vec::new(), columns, rows, is_retired: false }
+        }
     }
 
     /// Tells all cells near what they see, and hands over who belongs to them now.

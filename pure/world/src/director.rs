@@ -51,6 +51,8 @@ pub struct Director {
     spawns: Vec<(EntityId, Point)>,
     leaves: Vec<EntityId>,
     tau_permille: u16,
+    /// Whether the next tick is one that is saved.
+    is_saved: bool,
     balance: Balance,
     change: Option<Change>,
     cells_made: u32,
@@ -73,11 +75,32 @@ impl Director {
             spawns: Vec::new(),
             leaves: Vec::new(),
             tau_permille: 1_000,
+            is_saved: false,
             balance: Balance::new(settings.rates, first),
             change: None,
             cells_made: 1,
             undone: BTreeMap::new(),
         }
+    }
+
+    /// A world that goes on with the tick after one that was saved. It has one cell, which everybody is in.
+    #[must_use]
+    pub fn restored(settings: Settings, tick: u32, slots: Slots) -> Self {
+        Self { tick: tick + 1, slots, ..Self::new(settings) }
+    }
+
+    /// Has cells give their entities away at the end of the next tick.
+    pub fn save(&mut self) {
+        self.is_saved = true;
+    }
+
+    /// Who hands out ids, as it is for who does not know of those that are about to come: their slots are
+    /// free, and give other ids.
+    #[must_use]
+    pub fn slots(&self) -> Slots {
+        let mut slots = self.slots.clone();
+        self.spawns.iter().for_each(|(id, _)| slots.give_back(*id, self.tick));
+        slots
     }
 
     /// The tick that is released next.
@@ -185,6 +208,7 @@ impl Director {
             tau_permille: self.tau_permille,
             spawns,
             leaves: leaves.into(),
+            is_saved: std::mem::take(&mut self.is_saved),
         };
         self.undone.insert(tick, self.tree.cells().len());
         self.tick += 1;

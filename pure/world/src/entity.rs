@@ -201,8 +201,13 @@ impl Entity {
         }
         self.health = self.health.saturating_sub(effects.hits.saturating_mul(HIT));
         let by = effects.by.filter(|_| self.health == 0)?;
-        self.down_ticks = DOWN_TICKS;
+        self.lie_down();
         Some(Downed { tick, victim: self.id, by })
+    }
+
+    /// The ship has no health left, and lies still for a while.
+    pub(crate) fn lie_down(&mut self) {
+        (self.health, self.down_ticks) = (0, DOWN_TICKS);
     }
 
     /// A number in which every bit depends on all that the rules can see. Who owns the entity, and

@@ -32,7 +32,7 @@ pub fn mix(number: u64) -> u64 {
 }
 
 /// Hands out ids. One for a zone, where entities are let in.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Slots {
     /// Slots that were taken before: the generation that comes next, and the tick from which on.
     free: VecDeque<(EntityId, u32)>,
@@ -66,5 +66,36 @@ impl Slots {
         let Some(generation) = id.generation.checked_add(1) else { return };
         let next = EntityId { slot: id.slot, generation };
         self.free.push_back((next, tick + Self::REST_TICKS));
+    }
+
+    /// How many were ever taken.
+    pub(crate) fn taken(&self) -> u32 {
+        self.taken
+    }
+
+    /// Slots that were taken before: the ids that they give next, and from which tick.
+    pub(crate) fn free(&self) -> impl Iterator<Item = (EntityId, u32)> + '_ {
+        self.free.iter().copied()
+    }
+
+    /// As [`taken`](Self::taken) and [`free`](Self::free) told; whatever is in neither is in use.
+    pub(crate) fn restored(taken: u32, free: Vec<(EntityId, u32)>) -> Self {
+        Self { free: free.into(), taken }
+    }
+
+    /// Takes an id that was taken before: about when the slots were saved, which then tell of the next one, or
+    /// after; `false` if somebody has it, or has had a newer one.
+    pub(crate) fn take_this(&mut self, id: EntityId) -> bool {
+        if id.slot >= self.taken {
+            // Others were taken in between, and are told of too.
+            let between = (self.taken..id.slot).map(|slot| (EntityId { slot, generation: 0 }, 0));
+            self.free.extend(between);
+            self.taken = id.slot + 1;
+            return true;
+        }
+        let found = self.free.iter().position(|(free, _)| {
+            free.slot == id.slot && free.generation <= id.generation.saturating_add(1)
+        });
+        found.is_some_and(|found| self.free.remove(found).is_some())
     }
 }

@@ -37,6 +37,8 @@ mod near;
 mod overload;
 mod packet;
 mod record;
+mod saved;
+mod score;
 mod space;
 mod tree;
 mod view;
@@ -63,6 +65,8 @@ pub use packet::{
     delta,
 };
 pub use record::{COORDINATE_END, Record};
+pub use saved::{Damaged, Drone, Event, Pilot, Saved};
+pub use score::Score;
 pub use space::{Area, Axis, BIN_SIDE, BINS_MAX, Point, UNITS_PER_METRE, units};
 pub use tree::{CELL_SIDE_MIN, CELLS_MAX, CellId, Change, Refused, Tree};
 pub use view::{Applied, BadPacket, Known, View};

@@ -31,6 +31,8 @@ pub struct Orders {
     pub spawns: Arc<[(EntityId, Point)]>,
     /// Who goes. Moves once more; not seen from the next tick on.
     pub leaves: Arc<[EntityId]>,
+    /// Whether cells give their entities of this tick away, for a snapshot of the zone.
+    pub is_saved: bool,
 }
 
 /// From a cell to one near it, for each tick, also if there is nothing to tell.

@@ -137,13 +137,6 @@ pub enum Update {
     Gone,
 }
 
-impl Update {
-    /// Whether it builds on a baseline.
-    pub(crate) fn is_delta(&self) -> bool {
-        matches!(self, Self::Delta { .. })
-    }
-}
-
 /// What a packet says of a crowd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
@@ -335,47 +328,79 @@ impl Snapshot {
     /// # Errors
     /// [`Malformed`], whatever does not fit the layout.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut snapshot = Self::default();
-        snapshot.read(bytes)?;
+        let (Head { tick, tau_permille, control_seq }, mut reader) = SnapshotReader::begin(bytes)?;
+        let mut snapshot = Self { tick, tau_permille, control_seq, ..Self::default() };
+        while let Some(update) = reader.update()? {
+            snapshot.updates.push(update);
+        }
+        reader.summaries(&mut snapshot.summaries)?;
         Ok(snapshot)
     }
+}
 
-    /// Reads a packet in place of what was read before, into the same memory.
-    ///
-    /// # Errors
-    /// [`Malformed`]; what was read so far is of no use then.
-    pub fn read(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+/// What a snapshot begins with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    pub(crate) tick: u32,
+    pub(crate) tau_permille: u16,
+    pub(crate) control_seq: u32,
+}
+
+/// A snapshot that is being read, from its beginning to its end, without memory of its own: its head, its
+/// updates one by one, then its summaries.
+pub(crate) struct SnapshotReader<'a> {
+    reader: Reader<'a>,
+    updates_left: u32,
+    /// The first slot that the next update may be of.
+    slot: u64,
+}
+
+impl<'a> SnapshotReader<'a> {
+    /// Reads the head.
+    pub(crate) fn begin(bytes: &'a [u8]) -> Result<(Head, Self), Malformed> {
         let mut reader = Reader(bytes);
         reader.kind(SNAPSHOT)?;
-        self.tick = u32::from_le_bytes(reader.take()?);
-        self.tau_permille = u16::from_le_bytes(reader.take()?);
-        self.control_seq = u32::from_le_bytes(reader.take()?);
-        self.updates.clear();
-        self.summaries.clear();
-        let mut next = 0;
-        for _ in 0..reader.varint()? {
-            let slot = next + u64::from(reader.varint()?);
-            if slot >= u64::from(Slots::SLOTS_MAX) {
-                return Err(Malformed::Outside { what: "slot", value: slot });
-            }
-            let update = reader.update()?;
-            self.updates.push((u32::try_from(slot).unwrap_or(0), update));
-            next = slot + 1;
+        let tick = u32::from_le_bytes(reader.take()?);
+        let tau_permille = u16::from_le_bytes(reader.take()?);
+        let control_seq = u32::from_le_bytes(reader.take()?);
+        let updates_left = reader.varint()?;
+        Ok((Head { tick, tau_permille, control_seq }, Self { reader, updates_left, slot: 0 }))
+    }
+
+    /// The next update and its slot; none after the last.
+    #[inline]
+    pub(crate) fn update(&mut self) -> Result<Option<(u32, Update)>, Malformed> {
+        if self.updates_left == 0 {
+            return Ok(None);
         }
+        self.updates_left -= 1;
+        let slot = self.slot + u64::from(self.reader.varint()?);
+        if slot >= u64::from(Slots::SLOTS_MAX) {
+            return Err(Malformed::Outside { what: "slot", value: slot });
+        }
+        let update = self.reader.update()?;
+        self.slot = slot + 1;
+        Ok(Some((u32::try_from(slot).unwrap_or(0), update)))
+    }
+
+    /// Reads the rest, when all updates are read: summaries, in place of those that `out` has.
+    pub(crate) fn summaries(mut self, out: &mut Vec<Summary>) -> Result<(), Malformed> {
+        assert!(self.updates_left == 0, "{} updates are not read", self.updates_left);
+        out.clear();
         let mut next = 0;
-        for _ in 0..reader.varint()? {
-            let bin = next + u64::from(reader.varint()?);
+        for _ in 0..self.reader.varint()? {
+            let bin = next + u64::from(self.reader.varint()?);
             let bins = u64::from(crate::BINS_MAX) * u64::from(crate::BINS_MAX);
             if bin >= bins {
                 return Err(Malformed::Outside { what: "bin", value: bin });
             }
-            let count = reader.varint()?;
-            let [x, y] = reader.take()?;
+            let count = self.reader.varint()?;
+            let [x, y] = self.reader.take()?;
             let bin_number = u32::try_from(bin).unwrap_or(0);
-            self.summaries.push(Summary { bin: bin_number, count, middle: (x, y) });
+            out.push(Summary { bin: bin_number, count, middle: (x, y) });
             next = bin + 1;
         }
-        reader.end()
+        self.reader.end()
     }
 }
 

@@ -6,13 +6,13 @@
 //!
 //! A process that flies a thousand pilots has a million entities in sight, far more than a processor's caches
 //! hold. So the records of a packet lie together, as they came, and of an entity there is no more than a byte
-//! that says which packet told of it last.
+//! that says which packet told of it last. A packet is read and resolved in one pass, into memory that is there.
 //!
 //! What is deliberately not here: drawing, and guessing beyond letting things fly on.
 
 use std::collections::BTreeMap;
 
-use crate::packet::{AGE_MAX, Malformed, Snapshot, Summary, Update, applied};
+use crate::packet::{AGE_MAX, Head, Malformed, SnapshotReader, Summary, Update, applied};
 use crate::record::Record;
 
 /// Packets that are kept: by their tick modulo this, so that the oldest baseline is among them.
@@ -109,7 +109,9 @@ impl Told {
 /// See the module.
 #[derive(Debug)]
 pub struct View {
-    snapshot: Snapshot,
+    tau_permille: u16,
+    control_seq: u32,
+    summaries: Vec<Summary>,
     /// The newest tick that came, and which of the 32 before it did; none at first.
     newest: Option<(u32, u32)>,
     /// By tick modulo [`PACKETS_KEPT`].
@@ -122,18 +124,29 @@ pub struct View {
     older: BTreeMap<u16, (u32, Record)>,
     /// The records of a packet until all of it is known to be right, then memory for the next.
     next: Told,
+    /// Likewise: its summaries.
+    next_summaries: Vec<Summary>,
+    /// Likewise: slots that are told of without a baseline, with their generations; none for those that go.
+    begun: Vec<(u16, Option<u32>)>,
+    /// Slots that are not [`UNKNOWN`].
+    in_sight: usize,
 }
 
 impl Default for View {
     fn default() -> Self {
         Self {
-            snapshot: Snapshot::default(),
+            tau_permille: 0,
+            control_seq: 0,
+            summaries: Vec::new(),
             newest: None,
             told: std::array::from_fn(|_| Told::default()),
             last: Vec::new(),
             generations: Vec::new(),
             older: BTreeMap::new(),
             next: Told::default(),
+            next_summaries: Vec::new(),
+            begun: Vec::new(),
+            in_sight: 0,
         }
     }
 }
@@ -154,19 +167,19 @@ impl View {
     /// The newest control that the client's ship follows, as far as was told.
     #[must_use]
     pub fn control_seq(&self) -> u32 {
-        self.snapshot.control_seq
+        self.control_seq
     }
 
     /// How fast time goes, in thousandths, as far as was told.
     #[must_use]
     pub fn tau_permille(&self) -> u16 {
-        self.snapshot.tau_permille
+        self.tau_permille
     }
 
     /// Far crowds of the newest packet.
     #[must_use]
     pub fn summaries(&self) -> &[Summary] {
-        &self.snapshot.summaries
+        &self.summaries
     }
 
     /// All that is in sight, by slot.
@@ -177,7 +190,7 @@ impl View {
     /// How many are in sight.
     #[must_use]
     pub fn in_sight(&self) -> usize {
-        self.last.iter().filter(|last| **last != UNKNOWN).count()
+        self.in_sight
     }
 
     /// What is known of a slot.
@@ -201,38 +214,97 @@ impl View {
     /// # Errors
     /// [`BadPacket`]; then nothing is changed.
     pub fn take(&mut self, bytes: &[u8]) -> Result<Applied, BadPacket> {
-        let mut snapshot = std::mem::take(&mut self.snapshot);
-        let control_seq = snapshot.control_seq;
-        let taken = match snapshot.read(bytes) {
-            Ok(()) => self.apply(&snapshot),
-            Err(malformed) => Err(malformed.into()),
-        };
-        snapshot.control_seq = snapshot.control_seq.max(control_seq);
-        self.snapshot = snapshot;
-        taken
+        let (head, reader) = SnapshotReader::begin(bytes)?;
+        let is_old = self.newest.is_some_and(|(newest, _)| newest >= head.tick);
+        self.read(head.tick, is_old, reader)?;
+        if is_old {
+            return Ok(Applied { is_old, ..Applied::default() });
+        }
+        self.tau_permille = head.tau_permille;
+        self.control_seq = self.control_seq.max(head.control_seq);
+        std::mem::swap(&mut self.summaries, &mut self.next_summaries);
+        Ok(self.apply(head))
     }
 
-    fn apply(&mut self, snapshot: &Snapshot) -> Result<Applied, BadPacket> {
-        let tick = snapshot.tick;
-        if self.newest.is_some_and(|(newest, _)| newest >= tick) {
-            return Ok(Applied { is_old: true, ..Applied::default() });
+    /// Reads what follows the head: the new records, before anything is changed. Bytes that are no packet
+    /// are told first, wherever they are; no record of an old packet is resolved, its baselines may be gone.
+    fn read(
+        &mut self,
+        tick: u32,
+        is_old: bool,
+        mut reader: SnapshotReader<'_>,
+    ) -> Result<(), BadPacket> {
+        self.next.slots.clear();
+        self.next.records.clear();
+        self.begun.clear();
+        // Slots rise in all packets, so each is gone through once, from its beginning to its end.
+        let mut passed = [0; PACKETS_KEPT as usize];
+        let mut bad = None;
+        while let Some((slot, update)) = reader.update()? {
+            if !is_old && bad.is_none() {
+                bad = self.resolve(tick, (slot, &update), &mut passed).err();
+            }
         }
-        self.resolve(snapshot)?;
+        reader.summaries(&mut self.next_summaries)?;
+        bad.map_or(Ok(()), Err)
+    }
+
+    /// The new record of one slot.
+    fn resolve(
+        &mut self,
+        tick: u32,
+        (slot, update): (u32, &Update),
+        passed: &mut [usize; PACKETS_KEPT as usize],
+    ) -> Result<(), BadPacket> {
+        let outside = BadPacket::Outside { slot };
+        let short = u16::try_from(slot).map_err(|_| outside)?;
+        let record = match update {
+            Update::Full { generation, record } => {
+                self.begun.push((short, Some(*generation)));
+                *record
+            }
+            Update::Gone => {
+                self.begun.push((short, None));
+                return Ok(());
+            }
+            Update::Delta { age, .. } => {
+                let tick = tick.wrapping_sub(*age);
+                let place = usize::from(place_of(tick));
+                let told = &self.told[place];
+                let baseline = (told.tick == tick).then(|| told.next(short, &mut passed[place]));
+                let baseline = baseline.flatten();
+                let baseline = baseline.ok_or(BadPacket::Baseline { slot, tick })?;
+                applied(baseline, update).ok_or(outside)?
+            }
+        };
+        self.next.slots.push(short);
+        self.next.records.push(Some(record));
+        Ok(())
+    }
+
+    /// What was read becomes what is known.
+    fn apply(&mut self, head: Head) -> Applied {
+        let tick = head.tick;
         self.forget(tick);
-        if let Some((slot, _)) = snapshot.updates.last()
-            && *slot as usize >= self.last.len()
+        let told = self.next.slots.last().copied();
+        let begun = self.begun.last().map(|(slot, _)| *slot);
+        if let Some(slot) = told.max(begun)
+            && usize::from(slot) >= self.last.len()
         {
-            self.last.resize(*slot as usize + 1, UNKNOWN);
-            self.generations.resize(*slot as usize + 1, 0);
+            self.last.resize(usize::from(slot) + 1, UNKNOWN);
+            self.generations.resize(usize::from(slot) + 1, 0);
         }
         let mut applied = Applied::default();
-        for (slot, update) in snapshot.updates.iter().filter(|(_, it)| !it.is_delta()) {
-            applied.gone += u32::from(self.begin(*slot, update));
+        for index in 0..self.begun.len() {
+            let (slot, generation) = self.begun[index];
+            applied.gone += u32::from(self.begin(slot, generation));
         }
         for slot in &self.next.slots {
             let older = std::mem::replace(&mut self.last[usize::from(*slot)], place_of(tick));
-            if older == OLDER {
-                self.older.remove(slot);
+            match older {
+                UNKNOWN => self.in_sight += 1,
+                OLDER => _ = self.older.remove(slot),
+                _ => {}
             }
         }
         applied.updates = u32::try_from(self.next.slots.len()).unwrap_or(u32::MAX);
@@ -244,37 +316,7 @@ impl View {
             _ => 0,
         });
         self.newest = Some((tick, bits));
-        Ok(applied)
-    }
-
-    /// The new records, before anything is changed.
-    fn resolve(&mut self, snapshot: &Snapshot) -> Result<(), BadPacket> {
-        let Told { slots, records, .. } = &mut self.next;
-        slots.clear();
-        records.clear();
-        // Slots rise in all packets, so each is gone through once, from its beginning to its end.
-        let mut passed = [0; PACKETS_KEPT as usize];
-        for (slot, update) in &snapshot.updates {
-            let outside = BadPacket::Outside { slot: *slot };
-            let short = u16::try_from(*slot).map_err(|_| outside)?;
-            let record = match update {
-                Update::Full { record, .. } => *record,
-                Update::Gone => continue,
-                Update::Delta { age, .. } => {
-                    let tick = snapshot.tick.wrapping_sub(*age);
-                    let place = usize::from(place_of(tick));
-                    let told = &self.told[place];
-                    let baseline =
-                        (told.tick == tick).then(|| told.next(short, &mut passed[place]));
-                    let baseline = baseline.flatten();
-                    let baseline = baseline.ok_or(BadPacket::Baseline { slot: *slot, tick })?;
-                    applied(baseline, update).ok_or(outside)?
-                }
-            };
-            slots.push(short);
-            records.push(Some(record));
-        }
-        Ok(())
+        applied
     }
 
     /// Makes room for the packet of a tick: who was told of last in the one before at its place is kept by
@@ -292,27 +334,24 @@ impl View {
         }
     }
 
-    /// An entity comes into sight, is told of in full again, or goes. Nothing builds on what its slot was
-    /// before. Tells whether one went.
-    fn begin(&mut self, slot: u32, update: &Update) -> bool {
-        let (index, short) = (slot as usize, u16::try_from(slot).unwrap_or(u16::MAX));
+    /// An entity comes into sight, is told of in full again, or goes (no generation). Nothing builds on what
+    /// its slot was before. Tells whether one went.
+    fn begin(&mut self, slot: u16, generation: Option<u32>) -> bool {
+        let index = usize::from(slot);
         let is_known = self.last[index] != UNKNOWN;
-        let generation = match update {
-            Update::Full { generation, .. } => *generation,
-            Update::Gone | Update::Delta { .. } => 0,
-        };
-        let goes = *update == Update::Gone;
-        if is_known && (goes || self.generations[index] != generation) {
+        if is_known && generation != Some(self.generations[index]) {
             for told in &mut self.told {
-                if let Some(place) = told.place(short) {
+                if let Some(place) = told.place(slot) {
                     told.records[place] = None;
                 }
             }
-            self.older.remove(&short);
+            self.older.remove(&slot);
             self.last[index] = UNKNOWN;
+            assert!(self.in_sight > 0, "slot {slot} was known and nothing was in sight");
+            self.in_sight -= 1;
         }
-        self.generations[index] = generation;
-        is_known && goes
+        self.generations[index] = generation.unwrap_or(0);
+        is_known && generation.is_none()
     }
 }
 

@@ -53,6 +53,7 @@ const UNSAFE: &[&str] = &[
     "edge/heap/src/lib.rs",
     // Members of tables on Luau's stack.
     "edge/tables/src/lib.rs",
+    "edge/tables/src/memory.rs",
     "edge/tables/src/tests.rs",
 ];
 

@@ -8,7 +8,7 @@ use crate::host::TestHost;
 use crate::{bundle_of, load_with, roomy, rpc, tight};
 
 /// Runs `body` under these limits, then a harmless call on the same instance.
-fn outcome(body: &str, limits: javascript::JsLimits) -> (ScriptFailure, String) {
+fn outcome(body: &str, limits: script::budget::GuestLimits) -> (ScriptFailure, String) {
     let mut host = TestHost::default();
     let text = bundle_of(&format!("if (payload === 'hello') return payload;\n{body}"));
     let mut scripts = load_with(&text, limits, &mut host).unwrap();
@@ -136,7 +136,8 @@ fn memory_may_run_out_anywhere() {
         }";
     for step in 0..50 {
         let memory_max_bytes = (2 << 20) + step * 3_001;
-        let (kind, message) = outcome(body, javascript::JsLimits { memory_max_bytes, ..roomy() });
+        let (kind, message) =
+            outcome(body, script::budget::GuestLimits { memory_max_bytes, ..roomy() });
         assert_eq!(kind, OutOfMemory, "{memory_max_bytes}: {message}");
     }
 }

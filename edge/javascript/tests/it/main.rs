@@ -18,11 +18,12 @@ use game::guest::{
     CallContext, CallId, CommonHost as _, GuestCall, Returned, ScriptError, Scripts as _, Step,
 };
 use host::TestHost;
-use javascript::{Bundle, JsLimits, JsScripts, LoadError};
+use javascript::{Bundle, JsScripts, LoadError};
+use script::budget::GuestLimits;
 
 /// Limits that make hostile scripts end quickly.
-fn tight() -> JsLimits {
-    JsLimits {
+fn tight() -> GuestLimits {
+    GuestLimits {
         call_budget_ms: 50,
         memory_max_bytes: 16 << 20,
         callback_budget_ms: 50,
@@ -33,11 +34,16 @@ fn tight() -> JsLimits {
 }
 
 /// Limits for scripts that work hard: memory runs out long before time does.
-fn roomy() -> JsLimits {
-    JsLimits { call_budget_ms: 5_000, callback_budget_ms: 5_000, load_budget_ms: 5_000, ..tight() }
+fn roomy() -> GuestLimits {
+    GuestLimits {
+        call_budget_ms: 5_000,
+        callback_budget_ms: 5_000,
+        load_budget_ms: 5_000,
+        ..tight()
+    }
 }
 
-fn load_with(text: &str, limits: JsLimits, host: &mut TestHost) -> Result<JsScripts, LoadError> {
+fn load_with(text: &str, limits: GuestLimits, host: &mut TestHost) -> Result<JsScripts, LoadError> {
     JsScripts::load(Arc::new(Bundle::from_text("index.js", text)), limits, host)
 }
 

@@ -67,7 +67,7 @@ fn ended(step: Step<MatchReturned>) -> Result<MatchReturned, ScriptError> {
     }
 }
 
-fn scripts(host: &mut TestHost, limits: javascript::JsLimits) -> JsScripts {
+fn scripts(host: &mut TestHost, limits: script::budget::GuestLimits) -> JsScripts {
     JsScripts::load(Arc::new(Bundle::from_text("index.js", ARENA)), limits, host).unwrap()
 }
 

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use game::guest::{MatchContext, MatchScript, Scripts};
-use javascript::JsLimits;
-use script::budget::VmMemory;
-use script::{LuaLimits, LuaScripts, Sources};
+use script::budget::{GuestLimits, VmMemory};
+use script::{LuaScripts, Sources};
 
 use crate::host::TestHost;
 use crate::{load_with, roomy};
@@ -43,10 +42,10 @@ fn fill(scripts: &mut dyn Scripts, module: &str) -> (Vec<Box<dyn MatchScript>>, 
 fn lua_and_javascript_have_one_bound_together() {
     let mut host = TestHost::default();
     let memory = Arc::new(VmMemory::new(8 << 20));
-    let limits = LuaLimits { memory: Arc::clone(&memory), ..LuaLimits::default() };
+    let limits = GuestLimits { memory: Arc::clone(&memory), ..GuestLimits::default() };
     let sources = Arc::new(Sources::from_texts([("lua.lua", LUA)]).unwrap());
-    let mut lua = LuaScripts::load(sources, limits, &mut host).unwrap();
-    let limits = JsLimits { memory: Arc::clone(&memory), ..roomy() };
+    let mut lua = LuaScripts::load(sources, limits.into(), &mut host).unwrap();
+    let limits = GuestLimits { memory: Arc::clone(&memory), ..roomy() };
     let mut javascript = load_with(JAVASCRIPT, limits, &mut host).unwrap();
     let of_calls = memory.bytes();
     assert!(of_calls > lua.memory_bytes(), "both are counted: {of_calls}");

@@ -10,7 +10,8 @@ use game::guest::{
 };
 use game::host::Returns;
 use game::value::Value;
-use javascript::{JsLimits, JsScripts};
+use javascript::JsScripts;
+use script::budget::GuestLimits;
 use script::budget::VmMemory;
 
 use crate::host::TestHost;
@@ -73,7 +74,7 @@ fn context() -> MatchContext {
     MatchContext { match_id: "id.node1".into(), label: String::new(), tick_rate_hz: 10 }
 }
 
-fn scripts(host: &mut TestHost, limits: JsLimits) -> JsScripts {
+fn scripts(host: &mut TestHost, limits: GuestLimits) -> JsScripts {
     load_with(MATCH, limits, host).unwrap()
 }
 
@@ -220,7 +221,7 @@ fn a_callback_that_waits_again_and_again_is_stopped() {
 fn a_match_that_ends_while_it_waits_leaves_nothing() {
     let mut host = TestHost::default();
     let memory = Arc::new(VmMemory::default());
-    let limits = JsLimits { memory: Arc::clone(&memory), ..tight() };
+    let limits = GuestLimits { memory: Arc::clone(&memory), ..tight() };
     let mut scripts = scripts(&mut host, limits);
     let before = memory.bytes();
     for act in ["plain", "caught", "deep", "sort", "again", "stubborn"] {
@@ -240,7 +241,7 @@ fn a_match_that_ends_while_it_waits_leaves_nothing() {
 fn what_a_call_holds_while_it_waits_is_counted() {
     let mut host = TestHost::default();
     let memory = Arc::new(VmMemory::default());
-    let limits = JsLimits { memory: Arc::clone(&memory), memory_max_bytes: 9 << 19, ..roomy() };
+    let limits = GuestLimits { memory: Arc::clone(&memory), memory_max_bytes: 9 << 19, ..roomy() };
     let mut scripts = load_with(CALLS, limits, &mut host).unwrap();
     let before = memory.bytes();
     begin(&mut scripts, &mut host, 1, "large");
@@ -326,7 +327,7 @@ fn returned(step: Step<Returned>) -> Result<String, ScriptError> {
 fn calls_wait_side_by_side_each_in_a_vm_of_its_own() {
     let mut host = TestHost::default();
     let memory = Arc::new(VmMemory::default());
-    let limits = JsLimits { memory: Arc::clone(&memory), ..roomy() };
+    let limits = GuestLimits { memory: Arc::clone(&memory), ..roomy() };
     let mut scripts = load_with(CALLS, limits, &mut host).unwrap();
     let one_vm = memory.bytes();
     for id in 0..40 {
@@ -382,7 +383,7 @@ fn hooks_and_handlers_of_events_wait() {
 fn a_call_that_is_cancelled_leaves_nothing() {
     let mut host = TestHost::default();
     let memory = Arc::new(VmMemory::default());
-    let limits = JsLimits { memory: Arc::clone(&memory), ..tight() };
+    let limits = GuestLimits { memory: Arc::clone(&memory), ..tight() };
     let mut scripts = load_with(CALLS, limits, &mut host).unwrap();
     for id in 0..30 {
         let rpc = ["ask", "later", "loops", "stubborn"].into_iter().cycle().nth(id).unwrap();
@@ -425,7 +426,7 @@ fn time_that_passes_while_a_call_waits_is_not_its_own_and_all_it_computes_is() {
 #[test]
 fn calls_that_wait_share_the_memory_of_their_thread() {
     let mut host = TestHost::default();
-    let limits = JsLimits { memory_max_bytes: 4 << 20, ..roomy() };
+    let limits = GuestLimits { memory_max_bytes: 4 << 20, ..roomy() };
     let mut scripts = load_with(CALLS, limits, &mut host).unwrap();
     let refused = (0..100).find_map(|id| match call(&mut scripts, &mut host, id, "ask") {
         Step::Waits(_) | Step::Paused => None,
@@ -444,7 +445,7 @@ fn calls_that_wait_share_the_memory_of_their_thread() {
 #[test]
 fn calls_that_go_on_share_it_too_and_no_call_has_no_limit() {
     let mut host = TestHost::default();
-    let limits = JsLimits { memory_max_bytes: 8 << 20, ..roomy() };
+    let limits = GuestLimits { memory_max_bytes: 8 << 20, ..roomy() };
     let mut scripts = load_with(CALLS, limits, &mut host).unwrap();
     (0..3).for_each(|id| begin(&mut scripts, &mut host, id, "hold"));
     begin(&mut scripts, &mut host, 3, "ask");
@@ -463,7 +464,7 @@ fn calls_that_go_on_share_it_too_and_no_call_has_no_limit() {
 fn what_calls_leave_in_vms_of_their_own_is_counted() {
     let mut host = TestHost::default();
     let memory = Arc::new(VmMemory::default());
-    let limits = JsLimits { memory: Arc::clone(&memory), ..roomy() };
+    let limits = GuestLimits { memory: Arc::clone(&memory), ..roomy() };
     let mut scripts = load_with(CALLS, limits, &mut host).unwrap();
     let before = memory.bytes();
     (0..3).for_each(|id| begin(&mut scripts, &mut host, id, "keep"));

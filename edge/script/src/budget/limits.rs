@@ -1,6 +1,77 @@
-//! What a call may use, with the settings that move it, as its author is told when it is used up.
+//! What guest code may use: one declaration for all languages ([`GuestLimits`]), and what one call has of it
+//! ([`Limits`]), with the settings that move it, as its author is told when it is used up.
 
-use super::Allowed;
+use std::sync::Arc;
+
+use super::{Allowed, VmMemory};
+
+/// How much guest code may use, whatever its language.
+#[derive(Clone, Debug)]
+pub struct GuestLimits {
+    /// Milliseconds of one RPC or hook (`runtime.call_budget_ms`), at least 1.
+    pub call_budget_ms: u32,
+    /// Bytes that a thread's VMs or instances for RPCs and hooks hold together (`runtime.memory_max_bytes`),
+    /// garbage included.
+    pub memory_max_bytes: usize,
+    /// Milliseconds of one match callback (`match.callback_budget_ms`), at least 1.
+    pub callback_budget_ms: u32,
+    /// Bytes of one match's VM or instance (`match.memory_max_bytes`), garbage included.
+    pub match_memory_max_bytes: usize,
+    /// Milliseconds for the start on one thread (`runtime.load_budget_ms`): of all modules in Lua together, of
+    /// the bundle in JavaScript with its `InitModule`, of each module in WebAssembly.
+    pub load_budget_ms: u32,
+    /// The memory of all VMs of the process (`runtime.all_memory_max_bytes`).
+    pub memory: Arc<VmMemory>,
+}
+
+impl Default for GuestLimits {
+    fn default() -> Self {
+        Self {
+            call_budget_ms: 1_000,
+            memory_max_bytes: 256 << 20,
+            callback_budget_ms: 100,
+            match_memory_max_bytes: 64 << 20,
+            load_budget_ms: 10_000,
+            memory: Arc::default(),
+        }
+    }
+}
+
+impl GuestLimits {
+    /// Those of an RPC or hook.
+    #[must_use]
+    pub fn call(&self) -> Limits {
+        self.outside_matches(self.call_budget_ms, "runtime.call_budget_ms")
+    }
+
+    /// Those of the start.
+    #[must_use]
+    pub fn start(&self) -> Limits {
+        self.outside_matches(self.load_budget_ms, "runtime.load_budget_ms")
+    }
+
+    /// Those of a match's callback.
+    #[must_use]
+    pub fn callback(&self) -> Limits {
+        Limits {
+            budget_ms: self.callback_budget_ms,
+            budget_setting: "match.callback_budget_ms",
+            memory_bytes: self.match_memory_max_bytes,
+            memory_setting: "match.memory_max_bytes",
+            is_match: true,
+        }
+    }
+
+    fn outside_matches(&self, budget_ms: u32, budget_setting: &'static str) -> Limits {
+        Limits {
+            budget_ms,
+            budget_setting,
+            memory_bytes: self.memory_max_bytes,
+            memory_setting: "runtime.memory_max_bytes",
+            is_match: false,
+        }
+    }
+}
 
 /// What one call may use, and which settings say so.
 #[derive(Clone, Copy, Debug)]

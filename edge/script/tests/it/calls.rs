@@ -221,7 +221,7 @@ fn run_once_runs_in_one_vm_of_all() {
     let text = "local nk = require('nakama') nk.run_once(function(c) nk.logger_info(c.execution_mode) end)";
     let sources = std::sync::Arc::new(script::Sources::from_texts([("a.lua", text)]).unwrap());
     for _ in 0..3 {
-        script::LuaScripts::load(sources.clone(), crate::tight(), &mut host).unwrap();
+        script::LuaScripts::load(sources.clone(), crate::tight().into(), &mut host).unwrap();
     }
     assert_eq!(host.logs, ["Info run_once"]);
 }
@@ -230,7 +230,7 @@ fn run_once_runs_in_one_vm_of_all() {
 fn a_stacktrace_is_shown_only_when_asked_for() {
     let mut host = TestHost::default();
     let text = "require('nakama').register_rpc(function() error('x') end, 'x')";
-    let limits = script::LuaLimits { stacktrace: true, ..crate::tight() };
+    let limits = script::LuaLimits { stacktrace: true, ..crate::tight().into() };
     let mut scripts = crate::load_with(&[("a.lua", text)], limits, &mut host).unwrap();
     let error = scripts.rpc(&mut host, &context(), "x", b"").unwrap_err();
     assert!(

@@ -284,7 +284,7 @@ fn no_pattern_outlasts_its_budget() {
         "while true do loadstring(('x = 1 '):rep(1e4)) end",
     ] {
         let mut host = TestHost::default();
-        let limits = script::LuaLimits { memory_max_bytes: 64 << 20, ..tight() };
+        let limits = script::budget::GuestLimits { memory_max_bytes: 64 << 20, ..tight() };
         let mut scripts = scripts_of(body, limits, &mut host);
         let error = scripts.rpc(&mut host, &context(), "test", b"").unwrap_err();
         assert_eq!(error.kind, ScriptFailure::OutOfTime, "{body}: {}", error.message);
@@ -332,7 +332,8 @@ fn run_ordered(body: &str) -> String {
     let sources = script::Sources::new(true).and_texts([("m.lua", text.as_str())]).unwrap();
     let mut host = TestHost::default();
     let mut scripts =
-        script::LuaScripts::load(std::sync::Arc::new(sources), crate::roomy(), &mut host).unwrap();
+        script::LuaScripts::load(std::sync::Arc::new(sources), crate::roomy().into(), &mut host)
+            .unwrap();
     match scripts.rpc(&mut host, &context(), "test", b"") {
         Ok(answer) => String::from_utf8_lossy(&answer.unwrap_or_default()).into_owned(),
         Err(error) => format!("!{}", error.message),

@@ -26,7 +26,7 @@ fn load_and_run(ordered: bool) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules");
     let sources = Arc::new(Sources::new(ordered).and_read(&folder).unwrap());
     let mut host = TestHost { dispatcher: Some(TestDispatcher::default()), ..TestHost::default() };
-    let mut scripts = LuaScripts::load(Arc::clone(&sources), roomy(), &mut host).unwrap();
+    let mut scripts = LuaScripts::load(Arc::clone(&sources), roomy().into(), &mut host).unwrap();
     let names = scripts.registered().rpc.clone();
     assert!(names.len() >= 20, "{names:?}");
     let mut failed = Vec::new();

@@ -10,7 +10,7 @@ use game::value::Value;
 
 use crate::host::{TestDispatcher, TestHost};
 use crate::straight::{Straight as _, StraightMatch as _};
-use script::budget::VmMemory;
+use script::budget::{GuestLimits, VmMemory};
 use script::{LuaLimits, LuaScripts, Sources};
 
 use crate::{context, load_with, roomy, run_on, scripts_of, tight};
@@ -18,7 +18,7 @@ use crate::{context, load_with, roomy, run_on, scripts_of, tight};
 /// Far above the budget of 20 ms: the machine may be busy, but nothing may hang.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-fn ends(body: &str, limits: LuaLimits) -> (ScriptFailure, String, String) {
+fn ends(body: &str, limits: GuestLimits) -> (ScriptFailure, String, String) {
     let start = Instant::now();
     let mut host = TestHost::default();
     let mut scripts = scripts_of(
@@ -168,8 +168,8 @@ fn a_vm_that_stays_full_is_made_anew() {
         nk.register_rpc(function() return tostring(#kept) end, 'count')";
     let sources = Arc::new(Sources::from_texts([("m.lua", text)]).unwrap());
     let memory: Arc<VmMemory> = Arc::default();
-    let limits = LuaLimits { memory: memory.clone(), ..roomy() };
-    let mut scripts = LuaScripts::load(sources.clone(), limits, &mut host).unwrap();
+    let limits = GuestLimits { memory: memory.clone(), ..roomy() };
+    let mut scripts = LuaScripts::load(sources.clone(), limits.into(), &mut host).unwrap();
     let error = scripts.rpc(&mut host, &context(), "fill", b"").unwrap_err();
     assert_eq!(error.kind, ScriptFailure::OutOfMemory);
     // By the call that used it up, and not by the next one.
@@ -190,7 +190,8 @@ fn a_vm_that_stays_full_is_given_away_where_others_make_it_anew() {
         nk.register_rpc(function() return ('x'):rep(1e9) end, 'much')
         nk.register_rpc(function(_, id) return nk.match_signal(id, '') end, 'ask')";
     let memory: Arc<VmMemory> = Arc::default();
-    let limits = LuaLimits { memory: memory.clone(), is_renewed_elsewhere: true, ..roomy() };
+    let guest = GuestLimits { memory: memory.clone(), ..roomy() };
+    let limits = LuaLimits { is_renewed_elsewhere: true, ..guest.into() };
     let mut scripts = load_with(&[("m.lua", text)], limits, &mut host).unwrap();
     let ask = GuestCall::Rpc { id: "ask", payload: b"00000000-0000-0000-0000-000000000000.n" };
     let waits = CallId(7);
@@ -230,7 +231,7 @@ fn a_match_that_misbehaves_ends_alone() {
         end
         return M";
     // Long enough to fill the memory on a busy machine.
-    let limits = LuaLimits { callback_budget_ms: 500, ..roomy() };
+    let limits = GuestLimits { callback_budget_ms: 500, ..roomy() };
     let mut scripts = load_with(&[("m.lua", text)], limits, &mut host).unwrap();
     host.dispatcher = Some(TestDispatcher::default());
     let context = MatchContext { match_id: "m".into(), label: String::new(), tick_rate_hz: 10 };
@@ -252,7 +253,7 @@ fn a_match_that_misbehaves_ends_alone() {
 #[test]
 fn a_busy_machine_costs_a_script_nothing() {
     // Other threads use the processors up; the script itself needs far less than its budget.
-    let limits = script::LuaLimits { call_budget_ms: 200, ..tight() };
+    let limits = GuestLimits { call_budget_ms: 200, ..tight() };
     let mut host = TestHost::default();
     let text = "require('nakama').register_rpc(function()
             local x = 0 for i = 1, 200000 do x = x + i end return 'done'
@@ -381,7 +382,7 @@ const GROWING: &str = "local M = {}
 
 #[test]
 fn all_vms_together_have_a_limit() {
-    let limits = LuaLimits { memory: Arc::new(VmMemory::new(6 << 20)), ..roomy() };
+    let limits = GuestLimits { memory: Arc::new(VmMemory::new(6 << 20)), ..roomy() };
     let mut host = TestHost::default();
     let mut scripts = load_with(&[("m.lua", GROWING)], limits, &mut host).unwrap();
     let context = MatchContext { match_id: "m".into(), label: String::new(), tick_rate_hz: 10 };

@@ -29,27 +29,25 @@ use std::sync::Arc;
 
 use game::guest::{CallContext, ScriptError};
 use host::TestHost;
+use script::budget::GuestLimits;
 use script::{LoadError, LuaLimits, LuaScripts, Sources};
 use straight::Straight as _;
 
 /// Limits that make hostile scripts end quickly.
-fn tight() -> LuaLimits {
-    LuaLimits {
+fn tight() -> GuestLimits {
+    GuestLimits {
         call_budget_ms: 20,
         memory_max_bytes: 16 << 20,
         callback_budget_ms: 20,
         match_memory_max_bytes: 8 << 20,
         load_budget_ms: 200,
         memory: Arc::default(),
-        stacktrace: false,
-        slice_us: None,
-        is_renewed_elsewhere: false,
     }
 }
 
 /// Limits for scripts that work hard: memory runs out long before time does.
-fn roomy() -> LuaLimits {
-    LuaLimits { call_budget_ms: 3_000, callback_budget_ms: 3_000, ..tight() }
+fn roomy() -> GuestLimits {
+    GuestLimits { call_budget_ms: 3_000, callback_budget_ms: 3_000, ..tight() }
 }
 
 fn load(files: &[(&str, &str)], host: &mut TestHost) -> Result<LuaScripts, LoadError> {
@@ -58,10 +56,10 @@ fn load(files: &[(&str, &str)], host: &mut TestHost) -> Result<LuaScripts, LoadE
 
 fn load_with(
     files: &[(&str, &str)],
-    limits: LuaLimits,
+    limits: impl Into<LuaLimits>,
     host: &mut TestHost,
 ) -> Result<LuaScripts, LoadError> {
-    LuaScripts::load(Arc::new(Sources::from_texts(files.iter().copied())?), limits, host)
+    LuaScripts::load(Arc::new(Sources::from_texts(files.iter().copied())?), limits.into(), host)
 }
 
 /// The context of a call by a user.
@@ -70,7 +68,7 @@ fn context() -> CallContext {
 }
 
 /// Loads one module whose body is an RPC function's: `context`, `payload` and `nk` are in scope.
-fn scripts_of(body: &str, limits: LuaLimits, host: &mut TestHost) -> LuaScripts {
+fn scripts_of(body: &str, limits: GuestLimits, host: &mut TestHost) -> LuaScripts {
     let text = format!(
         "local nk = require(\"nakama\") nk.register_rpc(function(context, payload) {body}\nend, \
          \"test\")"

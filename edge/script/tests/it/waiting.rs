@@ -6,6 +6,7 @@ use game::guest::{
     Scripts as _, Step,
 };
 use script::LuaScripts;
+use script::budget::GuestLimits;
 
 use crate::host::TestHost;
 use crate::straight::next_id;
@@ -13,7 +14,7 @@ use crate::{load_with, roomy, tight};
 
 /// Limits of a thread with sockets, where calls pause as often as can be.
 fn shared() -> script::LuaLimits {
-    script::LuaLimits { slice_us: Some(0), ..roomy() }
+    script::LuaLimits { slice_us: Some(0), ..roomy().into() }
 }
 
 /// A module with RPC functions of these names and bodies.
@@ -23,13 +24,13 @@ fn scripts(functions: &[(&str, &str)], host: &mut TestHost) -> LuaScripts {
 
 fn scripts_with(
     functions: &[(&str, &str)],
-    limits: script::LuaLimits,
+    limits: impl Into<script::LuaLimits>,
     host: &mut TestHost,
 ) -> LuaScripts {
     let each = functions.iter().map(|(name, body)| {
         format!("nk.register_rpc(function(context, payload) {body}\nend, \"{name}\")\n")
     });
-    let text = format!("local nk = require(\"nakama\")\n{}", each.collect::<String>());
+    let text = format!("local nk, kept = require(\"nakama\"), {{}}\n{}", each.collect::<String>());
     load_with(&[("m.lua", &text)], limits, host).unwrap()
 }
 
@@ -213,7 +214,7 @@ fn who_waited_in_a_vm_that_is_gone_hears_so() {
         end, 'leak')
         nk.register_rpc(function() return nk.match_signal('m', 'a') end, 'wait')";
     let text = format!("local nk = require(\"nakama\") {leak}");
-    let limits = script::LuaLimits { call_budget_ms: 10_000, ..roomy() };
+    let limits = GuestLimits { call_budget_ms: 10_000, ..roomy() };
     let mut scripts = load_with(&[("m.lua", &text)], limits, &mut host).unwrap();
     let (waiting, step) = begin(&mut scripts, &mut host, ("wait", 1), "");
     assert_eq!(asked(step), "a");
@@ -335,7 +336,7 @@ fn the_budget_is_that_of_all_slices_and_who_is_cancelled_runs_no_more() {
     let mut host = TestHost::default();
     let functions =
         [("spin", "while true do end"), ("say", "for i = 1, 10000 do end nk.logger_info('said')")];
-    let limits = script::LuaLimits { slice_us: Some(500), ..tight() };
+    let limits = script::LuaLimits { slice_us: Some(500), ..tight().into() };
     let mut scripts = scripts_with(&functions, limits, &mut host);
     let begun = begin(&mut scripts, &mut host, ("spin", 1), "");
     let (pauses, step) = go_on(&mut scripts, &mut host, begun);
@@ -363,4 +364,126 @@ fn calls_that_share_a_thread_with_sockets_have_the_database_elsewhere() {
     let mut scripts = scripts_with(&[("read", body)], shared(), &mut host);
     let (_, step) = begin(&mut scripts, &mut host, ("read", 1), "");
     assert!(matches!(step, Step::Waits(Ask::Run { function: "storage_read", .. })), "{step:?}");
+}
+
+/// `hold` keeps so many bytes while it waits, and throws as many away before; of one user it is the same text, which
+/// Luau has once.
+const HOARDS: &[(&str, &str)] = &[
+    (
+        "hold",
+        "local held = ('x'):rep(tonumber(payload)) .. context.user_id
+        nk.match_signal('m', 'a') return tostring(#held)",
+    ),
+    (
+        "waste",
+        "local text = ('y'):rep(tonumber(payload)) .. context.user_id return tostring(#text)",
+    ),
+    (
+        "sly",
+        "local held = ('x'):rep(tonumber(payload)) .. context.user_id
+        collectgarbage() nk.match_signal('m', 'a') return tostring(#held)",
+    ),
+    ("take", "local t = {} while true do t[#t + 1] = {} end"),
+    ("keep", "kept[#kept + 1] = ('z'):rep(tonumber(payload)) .. #kept"),
+];
+
+/// Eight megabytes for calls.
+fn small() -> GuestLimits {
+    GuestLimits { memory_max_bytes: 8 << 20, ..roomy() }
+}
+
+/// Whatever others leave to be collected in the same piece. Below half a megabyte the collector is not kept from it.
+#[test]
+fn a_call_that_waits_weighs_what_it_has_taken_whoever_collects() {
+    for name in ["hold", "sly"] {
+        let mut host = TestHost::default();
+        let mut scripts = scripts_with(HOARDS, small(), &mut host);
+        for round in 0..25 {
+            for other in 0..8 {
+                ended(begin(&mut scripts, &mut host, ("waste", other), "100000").1);
+            }
+            let (call, step) = begin(&mut scripts, &mut host, (name, 9 + round), "50000");
+            assert_eq!(asked(step), "a");
+            let weight = scripts.weight_bytes(call);
+            assert!((50_000..400_000).contains(&weight), "{name} {round}: {weight}");
+            assert_eq!(scripts.excess_bytes(), 0, "{name} {round}");
+        }
+    }
+}
+
+/// More than Luau has categories for.
+#[test]
+fn users_who_share_a_category_weigh_what_each_has_taken_of_it() {
+    let mut host = TestHost::default();
+    let mut scripts = scripts_with(HOARDS, small(), &mut host);
+    let mut hold = |user, bytes| {
+        let (call, step) = begin(&mut scripts, &mut host, ("hold", user), bytes);
+        assert_eq!(asked(step), "a");
+        call
+    };
+    let small: Vec<CallId> = (1..=60).map(|user| hold(user, "1000")).collect();
+    let large: Vec<CallId> = (61..=70).map(|user| hold(user, "200000")).collect();
+    let weights = |calls: &[CallId]| calls.iter().map(|id| scripts.weight_bytes(*id)).collect();
+    let (small, large): (Vec<usize>, Vec<usize>) = (weights(&small), weights(&large));
+    assert!(small.iter().all(|weight| *weight < 50_000), "{small:?}");
+    assert!(large.iter().all(|weight| *weight > 100_000), "{large:?}");
+}
+
+#[test]
+fn calls_that_wait_hold_half_of_what_modules_leave() {
+    for kept in [0, 4] {
+        let mut host = TestHost::default();
+        let mut scripts = scripts_with(HOARDS, small(), &mut host);
+        for _ in 0..kept {
+            assert_eq!(ended(begin(&mut scripts, &mut host, ("keep", 0), "1000000").1), "");
+        }
+        let mut waiting: Vec<CallId> = Vec::new();
+        for round in 0..100 {
+            // They throw as much away.
+            let (call, step) = begin(&mut scripts, &mut host, ("hold", 1 + round), "100000");
+            assert_eq!(asked(step), "a", "{kept} {round}");
+            waiting.push(call);
+            let (mut excess, all) = (scripts.excess_bytes(), waiting.len());
+            while excess > 0 {
+                let call = waiting.pop().unwrap();
+                excess = excess.saturating_sub(scripts.weight_bytes(call));
+                scripts.cancel(call);
+            }
+            // Looked for each time the memory has grown by a sixteenth; 900 kB are libraries.
+            let allowed = (75 - kept * 10) / 2;
+            assert!(
+                all < allowed + 12 && (all == waiting.len() || all + 3 > allowed),
+                "{kept} {all}"
+            );
+        }
+        // The others go on, and a neighbour finds memory.
+        assert_eq!(ended(begin(&mut scripts, &mut host, ("waste", 2), "500000").1), "500036");
+        for call in waiting {
+            assert_eq!(ended(scripts.resume(&mut host, call, answer(""))), "100036");
+        }
+    }
+}
+
+/// Modules keep two megabytes, calls that wait three and a half.
+#[test]
+fn a_call_that_takes_all_memory_ends_alone() {
+    let mut host = TestHost::default();
+    let limits = small();
+    let memory = limits.memory.clone();
+    let mut scripts = scripts_with(HOARDS, limits, &mut host);
+    ended(begin(&mut scripts, &mut host, ("keep", 0), "2000000").1);
+    let waits = |scripts: &mut LuaScripts, host: &mut TestHost, user| {
+        let (call, step) = begin(scripts, host, ("hold", user), "500000");
+        assert_eq!((asked(step).as_str(), scripts.excess_bytes()), ("a", 0));
+        call
+    };
+    let waiting: Vec<CallId> = (1..6).map(|user| waits(&mut scripts, &mut host, user)).collect();
+    for round in 0..3 {
+        let error = ended(begin(&mut scripts, &mut host, ("take", 2), "").1);
+        assert!(error.contains("runtime.memory_max_bytes"), "{round}: {error}");
+    }
+    assert_eq!(memory.rebuilt_count(), 0);
+    for call in waiting {
+        assert_eq!(ended(scripts.resume(&mut host, call, answer(""))), "500036");
+    }
 }

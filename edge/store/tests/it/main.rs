@@ -18,3 +18,4 @@ mod sessions;
 mod statements;
 mod storage;
 mod world;
+mod zone;

@@ -157,6 +157,16 @@ impl Scripts for Languages {
         }
     }
 
+    fn excess_bytes(&mut self) -> usize {
+        // One language at most has calls that share memory.
+        self.languages.iter_mut().map(|(_, scripts)| scripts.excess_bytes()).max().unwrap_or(0)
+    }
+
+    fn weight_bytes(&self, id: CallId) -> usize {
+        let language = self.waiting.get(&id).and_then(|language| self.languages.get(*language));
+        language.map_or(0, |(_, scripts)| scripts.weight_bytes(id))
+    }
+
     fn take_spent(&mut self) -> Option<Retired> {
         self.languages.iter_mut().find_map(|(_, scripts)| scripts.take_spent())
     }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use event::{Now, ThreadId};
 use game::guest::{Finding, GuestVersion, HostSettings, Registered, Scripts};
-use javascript::{Bundle, JsLimits, JsScripts};
-use script::budget::VmMemory;
+use javascript::{Bundle, JsScripts};
+use script::budget::{GuestLimits, VmMemory};
 use script::{ContentHash, LuaLimits, LuaScripts, Sources, ThreadClock};
 use server::hooks;
 use server::loader::Edition;
@@ -19,7 +19,7 @@ use server::mail::Topology;
 use server::resources::{LoadingHost, Resources};
 use server::settings::Settings;
 use store::Store;
-use wasm::{Modules, WasmLimits, WasmScripts};
+use wasm::{Modules, WasmScripts};
 
 use super::languages::{Language, Languages};
 use super::machine::ScriptMachine;
@@ -42,18 +42,23 @@ pub(super) struct Code {
 }
 
 impl Code {
-    /// Reads and compiles the folder.
+    /// Reads and compiles the folder; of WebAssembly, what is not in the version before.
     ///
     /// # Errors
     /// In words for the operator.
-    pub(super) fn read(config: &RuntimeConfig, version: GuestVersion) -> anyhow::Result<Self> {
+    pub(super) fn read(
+        config: &RuntimeConfig,
+        version: GuestVersion,
+        before: Option<&Self>,
+    ) -> anyhow::Result<Self> {
         let path = &config.path;
         let sources = load_lua(config)?;
         let bundle = Bundle::read(path, &config.js_entrypoint).with_context(|| {
             format!("cannot load JavaScript from {} (`runtime.js_entrypoint`)", path.display())
         })?;
         let wasm = if path.is_dir() {
-            Modules::read(path).with_context(|| {
+            let before = before.map(|code| Arc::clone(&code.wasm)).unwrap_or_default();
+            Modules::read(path, &before).with_context(|| {
                 format!(
                     "cannot load modules in WebAssembly from {} (`runtime.path`)",
                     path.display()
@@ -67,6 +72,15 @@ impl Code {
         let edition = Edition { version, hash: all.short() };
         let (sources, bundle, wasm) = (Arc::new(sources), Arc::new(bundle), Arc::new(wasm));
         Ok(Self { edition, sources, bundle, wasm })
+    }
+
+    /// Says how much of the WebAssembly had to be compiled.
+    pub(super) fn log_compiled(&self) {
+        let (compiled, all) = (self.wasm.compiled_count(), self.wasm.files().count());
+        if all > 0 {
+            let version = self.edition.version.0;
+            tracing::info!(version, "{compiled} of {all} modules in WebAssembly were compiled");
+        }
     }
 
     /// The modules that were found.
@@ -112,7 +126,9 @@ pub(super) struct Maker {
     pub(super) settings: Arc<Settings>,
     pub(super) host: Arc<HostSettings>,
     /// What calls may use; with the memory of the VMs of all versions.
-    pub(super) limits: LuaLimits,
+    pub(super) limits: GuestLimits,
+    /// `runtime.lua_api_stacktrace`.
+    pub(super) stacktrace: bool,
     pub(super) store: Store,
     pub(super) machine: ScriptMachine,
     pub(super) sql: SqlBudgets,
@@ -145,16 +161,17 @@ impl Maker {
         let mut languages: Vec<Language> = Vec::new();
         // Companions run what can give their thread back within a slice, which is Lua alone.
         if !code.wasm.is_empty() && !is_companion {
-            let wasm = WasmScripts::load(code.wasm.clone(), wasm_limits(&self.limits), &mut host)
+            let wasm = WasmScripts::load(code.wasm.clone(), self.limits.clone(), &mut host)
                 .context("cannot start the modules in WebAssembly (`runtime.path`)")?;
             languages.push(("WebAssembly", Box::new(wasm)));
         }
-        let limits = LuaLimits { slice_us, is_renewed_elsewhere, ..self.limits.clone() };
+        let (guest, stacktrace) = (self.limits.clone(), self.stacktrace);
+        let limits = LuaLimits { guest, stacktrace, slice_us, is_renewed_elsewhere };
         let lua = LuaScripts::load(code.sources.clone(), limits, &mut host)
             .context("cannot load the modules (`runtime.path`)")?;
         languages.push(("Lua", Box::new(lua)));
         if code.bundle.file().is_some() && !is_companion {
-            let limits = js_limits(&self.limits);
+            let limits = self.limits.clone();
             let javascript = JsScripts::load(code.bundle.clone(), limits, &mut host)
                 .context("cannot load the JavaScript (`runtime.js_entrypoint`)")?;
             languages.push(("JavaScript", Box::new(javascript)));
@@ -200,43 +217,17 @@ pub(super) fn warn(findings: &[Finding]) {
     }
 }
 
-pub(super) fn lua_limits(config: &Config) -> LuaLimits {
-    LuaLimits {
+/// What guest code may use, in each of the languages.
+pub(super) fn guest_limits(config: &Config) -> GuestLimits {
+    GuestLimits {
         call_budget_ms: config.runtime.call_budget_ms,
         memory_max_bytes: config.runtime.memory_bytes_max,
         callback_budget_ms: config.matches.callback_budget_ms,
         match_memory_max_bytes: config.matches.memory_bytes_max,
         load_budget_ms: config.runtime.load_budget_ms,
-        stacktrace: config.runtime.stacktrace,
-        slice_us: None,
-        is_renewed_elsewhere: false,
         memory: Arc::new(VmMemory::new(match config.runtime.all_memory_bytes_max {
             0 => memory::of_machine_bytes() / 2,
             bytes => bytes,
         })),
-    }
-}
-
-/// The same for WebAssembly.
-fn wasm_limits(limits: &LuaLimits) -> WasmLimits {
-    WasmLimits {
-        call_budget_ms: limits.call_budget_ms,
-        memory_max_bytes: limits.memory_max_bytes,
-        callback_budget_ms: limits.callback_budget_ms,
-        match_memory_max_bytes: limits.match_memory_max_bytes,
-        load_budget_ms: limits.load_budget_ms,
-        memory: Arc::clone(&limits.memory),
-    }
-}
-
-/// The same for JavaScript.
-fn js_limits(limits: &LuaLimits) -> JsLimits {
-    JsLimits {
-        call_budget_ms: limits.call_budget_ms,
-        memory_max_bytes: limits.memory_max_bytes,
-        callback_budget_ms: limits.callback_budget_ms,
-        match_memory_max_bytes: limits.match_memory_max_bytes,
-        load_budget_ms: limits.load_budget_ms,
-        memory: Arc::clone(&limits.memory),
     }
 }

@@ -60,10 +60,11 @@ impl Library for Folder {
         }
         for _ in 0..READS_MAX {
             let before = look(path);
-            let code = Code::read(&self.config, version);
+            let code = Code::read(&self.config, version, Some(&self.serving));
             // Half of a new version and half of the one before is none.
             if look(path) == before {
                 let code = code.map_err(|error| format!("{error:#}"))?;
+                code.log_compiled();
                 let edition = code.edition.clone();
                 self.next = Some((code, false));
                 return Ok(edition);

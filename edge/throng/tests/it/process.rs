@@ -121,6 +121,43 @@ fn the_process_ends_in_time_whatever_hangs() {
     assert!(took < Duration::from_secs(8), "{took:?}");
 }
 
+/// What was saved of a zone and is damaged is told, with the cure, and never taken for no zone.
+#[test]
+fn a_damaged_zone_keeps_the_server_from_starting() {
+    let folder = Folder::new("zone");
+    let zone = ["--world.enabled", "true", "--world.snapshot_interval_ms", "100"];
+    let with_bots = [&zone[..], &["--world.bots", "50"]].concat();
+    let server = Server::start(&folder, 0, &with_bots);
+    let path = folder.0.join("throng.db");
+    let other = rusqlite::Connection::open(&path).unwrap();
+    let parts = || -> i64 {
+        other.query_row("SELECT COUNT(*) FROM zone_part", [], |row| row.get(0)).unwrap()
+    };
+    let start = Instant::now();
+    while parts() == 0 {
+        assert!(start.elapsed() < Duration::from_secs(20), "the zone is never saved");
+    }
+    drop(server);
+    drop(Server::start(&folder, 0, &with_bots));
+    let cut = "UPDATE zone_part SET bytes = substr(bytes, 1, length(bytes) - 9) WHERE number = 0";
+    assert_eq!(other.execute(cut, []).unwrap(), 1);
+    let refused = Command::new(env!("CARGO_BIN_EXE_throng"))
+        .args(["serve", "--data_dir", folder.0.to_str().unwrap(), "--socket.port", "0"])
+        .args(["--socket.grpc", "false"])
+        .args(zone)
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&refused.stderr) + String::from_utf8_lossy(&refused.stdout);
+    assert!(!refused.status.success(), "{told}");
+    for part in ["the sum over them", "zone_part", "data_dir", "world.snapshot_interval_ms"] {
+        assert!(told.contains(part), "no {part}: {told}");
+    }
+    // Given up by hand, it begins anew.
+    let none = ["--world.enabled", "true", "--world.snapshot_interval_ms", "0"];
+    drop(Server::start(&folder, 0, &none));
+    assert_eq!(parts(), 0);
+}
+
 /// What a client sends to register a device.
 fn registration(device: &str) -> String {
     let body = format!("{{\"id\":\"{device}\"}}");

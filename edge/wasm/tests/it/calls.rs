@@ -209,7 +209,8 @@ fn modules_that_cannot_run_here_are_refused_in_words() {
     let foreign = good.replacen("(memory", "(import \"env\" \"sock_open\" (func)) (memory", 1);
     assert!(refusal(&foreign).contains("env::sock_open"), "{}", refusal(&foreign));
     let files = vec![("game.wasm".to_owned(), b"no module".to_vec())];
-    let error = Modules::compile(files).err().map(|error| error.to_string()).unwrap();
+    let error =
+        Modules::compile(files, &Modules::default()).err().map(|error| error.to_string()).unwrap();
     assert!(error.starts_with("game.wasm: "), "{error}");
 }
 
@@ -218,7 +219,7 @@ fn two_modules_are_one_game_and_the_first_has_a_name_that_both_have() {
     let mut host = TestHost::default();
     let bytes = wat::parse_str(guest(&[], &last(12))).unwrap();
     let files = vec![("a.wasm".to_owned(), bytes.clone()), ("b.wasm".to_owned(), bytes)];
-    let modules = Arc::new(Modules::compile(files).unwrap());
+    let modules = Arc::new(Modules::compile(files, &Modules::default()).unwrap());
     assert_eq!(modules.files().collect::<Vec<_>>(), ["a.wasm", "b.wasm"]);
     let limits = roomy();
     let memory = Arc::clone(&limits.memory);
@@ -245,11 +246,53 @@ fn a_folder_is_read_in_the_order_of_names_and_nothing_else_in_it() {
         std::fs::write(folder.join(file), &bytes).unwrap();
     }
     std::fs::write(folder.join("c.lua"), "").unwrap();
-    let modules = Modules::read(&folder).unwrap();
+    let none = Modules::default();
+    let modules = Modules::read(&folder, &none).unwrap();
     assert_eq!(modules.files().collect::<Vec<_>>(), ["a.wasm", "b.wasm"]);
     std::fs::write(folder.join("c.wasm"), "broken").unwrap();
     assert!(
-        matches!(Modules::read(&folder), Err(LoadError::Wrong { name, .. }) if name == "c.wasm")
+        matches!(Modules::read(&folder, &none), Err(LoadError::Wrong { name, .. }) if name == "c.wasm")
     );
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn what_has_not_changed_is_not_compiled_again_and_each_version_runs_by_itself() {
+    let mut host = TestHost::default();
+    let bytes = |number: u32| {
+        let body = format!("(drop (i32.const {number})) {}", last(5 + 7));
+        wat::parse_str(guest(&[], &body)).unwrap()
+    };
+    let [same, old, new] = [1, 2, 3].map(bytes);
+    let files = |other: &[u8]| {
+        vec![("a.wasm".to_owned(), same.clone()), ("b.wasm".to_owned(), other.to_vec())]
+    };
+    let first = Modules::compile(files(&old), &Modules::default()).unwrap();
+    let second = Modules::compile(files(&new), &first).unwrap();
+    let third = Modules::compile(files(&new), &second).unwrap();
+    let compiled = [&first, &second, &third].map(Modules::compiled_count);
+    assert_eq!(compiled, [2, 1, 0]);
+    // A name says nothing: only the bytes do.
+    let renamed = vec![("a.wasm".to_owned(), new.clone()), ("c.wasm".to_owned(), same.clone())];
+    let fourth = Modules::compile(renamed, &third).unwrap();
+    assert_eq!(fourth.compiled_count(), 0);
+    let hashes = [&first, &second, &third, &fourth].map(|it| it.content().short());
+    assert!(hashes[0] != hashes[1] && hashes[1] == hashes[2] && hashes[2] != hashes[3]);
+    // The versions before may go.
+    drop((first, second, third));
+    let mut scripts = WasmScripts::load(Arc::new(fourth), roomy(), &mut host).unwrap();
+    assert_eq!(rpc(&mut scripts, &mut host), Ok(Some("payload".to_owned())));
+}
+
+#[test]
+fn an_endless_loop_in_code_of_a_version_before_is_stopped() {
+    let mut host = TestHost::default();
+    let spin = guest(&[], "(loop $on (br $on)) (i32.const 0)");
+    let files = || vec![("game.wasm".to_owned(), wat::parse_str(&spin).unwrap())];
+    let first = Modules::compile(files(), &Modules::default()).unwrap();
+    let second = Modules::compile(files(), &first).unwrap();
+    drop(first);
+    let mut scripts = WasmScripts::load(Arc::new(second), tight(), &mut host).unwrap();
+    let error = rpc(&mut scripts, &mut host).unwrap_err();
+    assert!(error.message.contains("50 ms (runtime.call_budget_ms)"), "{}", error.message);
 }

@@ -238,7 +238,7 @@ fn a_guest_that_sleeps_finds_its_own_clock_ahead_and_keeps_nobody() {
 fn a_start_is_bounded_too() {
     let spin = guest(&[], "(i32.const 0)")
         .replace("(i32.store8 (i32.const 0) (i32.const 0))", "(loop (br 0))");
-    let limits = wasm::WasmLimits { load_budget_ms: 50, ..tight() };
+    let limits = script::budget::GuestLimits { load_budget_ms: 50, ..tight() };
     let error = load_with(&spin, limits, &mut TestHost::default()).err().unwrap().to_string();
     assert!(error.ends_with("script used up its 50 ms (runtime.load_budget_ms)"), "{error}");
     let many = guest(&[List(&[Text("register"), Text("rpc"), Text("more")])], "(i32.const 0)")

@@ -15,11 +15,12 @@ use std::sync::Arc;
 
 use game::guest::{CallContext, CallId, GuestCall, Returned, ScriptError, Scripts as _, Step};
 use host::TestHost;
-use wasm::{LoadError, Modules, WasmLimits, WasmScripts};
+use script::budget::GuestLimits;
+use wasm::{LoadError, Modules, WasmScripts};
 
 /// Limits that make hostile guests end quickly.
-fn tight() -> WasmLimits {
-    WasmLimits {
+fn tight() -> GuestLimits {
+    GuestLimits {
         call_budget_ms: 50,
         memory_max_bytes: 16 << 20,
         callback_budget_ms: 50,
@@ -30,8 +31,8 @@ fn tight() -> WasmLimits {
 }
 
 /// Limits for guests that have all the time they need.
-fn roomy() -> WasmLimits {
-    WasmLimits {
+fn roomy() -> GuestLimits {
+    GuestLimits {
         call_budget_ms: 5_000,
         callback_budget_ms: 5_000,
         load_budget_ms: 5_000,
@@ -41,12 +42,12 @@ fn roomy() -> WasmLimits {
 
 fn modules(text: &str) -> Result<Arc<Modules>, LoadError> {
     let bytes = wat::parse_str(text).unwrap();
-    Ok(Arc::new(Modules::compile(vec![("game.wasm".to_owned(), bytes)])?))
+    Ok(Arc::new(Modules::compile(vec![("game.wasm".to_owned(), bytes)], &Modules::default())?))
 }
 
 fn load_with(
     text: &str,
-    limits: WasmLimits,
+    limits: GuestLimits,
     host: &mut TestHost,
 ) -> Result<WasmScripts, LoadError> {
     WasmScripts::load(modules(text)?, limits, host)

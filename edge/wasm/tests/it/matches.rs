@@ -195,11 +195,12 @@ fn a_match_is_small() {
 #[test]
 fn matches_have_bounds_of_their_own_and_one_together() {
     let mut host = TestHost::default();
-    let limits = wasm::WasmLimits { match_memory_max_bytes: 128 << 10, ..tight() };
+    let limits = script::budget::GuestLimits { match_memory_max_bytes: 128 << 10, ..tight() };
     let mut scripts = load_with(&arena(""), limits, &mut host).unwrap();
     let error = scripts.match_new(&mut host, &context(""), "test").err().unwrap();
     assert!(error.message.ends_with("131072 bytes (match.memory_max_bytes)"), "{}", error.message);
-    let limits = wasm::WasmLimits { memory: Arc::new(VmMemory::new(512 << 10)), ..tight() };
+    let limits =
+        script::budget::GuestLimits { memory: Arc::new(VmMemory::new(512 << 10)), ..tight() };
     let mut scripts = load_with(&arena(""), limits, &mut host).unwrap();
     let first = scripts.match_new(&mut host, &context(""), "test");
     let second = scripts.match_new(&mut host, &context(""), "test").err().unwrap();

@@ -1,7 +1,8 @@
 //! Calls that wait: each is put aside with its instance, and others run meanwhile on the same thread.
 
 use game::guest::{Ask, CallId, HostError, Reply, Returned, ScriptFailure, Scripts as _, Step};
-use wasm::{WasmLimits, WasmScripts};
+use script::budget::GuestLimits;
+use wasm::WasmScripts;
 
 use crate::guest::Part::{List, Text};
 use crate::guest::guest;
@@ -88,7 +89,7 @@ fn time_that_passes_while_a_call_waits_is_not_its_own() {
     // Another call of the thread uses up more than the budget of the one that waits.
     let spin = guest(&[], "(loop (br 0)) (i32.const 0)");
     let mut other =
-        load_with(&spin, WasmLimits { call_budget_ms: 100, ..tight() }, &mut host).unwrap();
+        load_with(&spin, GuestLimits { call_budget_ms: 100, ..tight() }, &mut host).unwrap();
     let error = ended(begin(&mut other, &mut host, 2, b"")).unwrap_err();
     assert_eq!(error.kind, ScriptFailure::OutOfTime);
     assert_eq!(resume(&mut scripts, &mut host, 1, "in time"), "in time");
@@ -97,7 +98,7 @@ fn time_that_passes_while_a_call_waits_is_not_its_own() {
 #[test]
 fn calls_that_wait_share_the_memory_of_their_thread() {
     let mut host = TestHost::default();
-    let limits = WasmLimits { memory_max_bytes: 1 << 20, ..roomy() };
+    let limits = GuestLimits { memory_max_bytes: 1 << 20, ..roomy() };
     let mut scripts = load_with(&signaller(), limits, &mut host).unwrap();
     let refused = (0..100).find_map(|id| match begin(&mut scripts, &mut host, id, b"") {
         Step::Waits(_) | Step::Paused => None,

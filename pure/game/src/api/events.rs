@@ -21,7 +21,8 @@ pub(super) fn event(cx: &mut Cx<'_>, request: &api::Event) -> Result<Empty, ApiE
         user_session_exp: Some(*expires_s),
         ..CallContext::default()
     };
-    let job = EventJob { kind: EventKind::Custom, event: Event::from(request), context };
+    let job =
+        EventJob { kind: EventKind::Custom, event: Event::from(request), context, ancestor: None };
     cx.effects.push(Effect::Event(Box::new(job)));
     Ok(Empty {})
 }

@@ -18,6 +18,7 @@ use game::node::{Incarnation, NodeId, Nodes};
 use game::stream::StreamId;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
+use world::Saved;
 
 use super::{
     Asker, BatcherMail, CallerMail, CoreMail, EventsMail, Fetched, GateMail, HasherMail, Job,
@@ -426,11 +427,12 @@ impl Topology {
     }
 
     /// The mail that makes the zone stand, and the room that it goes to: the one that the id of the zone's
-    /// match leads to. For the wiring, once.
+    /// match leads to. `saved`: what it goes on with. For the wiring, once.
     #[must_use]
-    pub fn begin_zone(&self, random: &mut Random) -> (ThreadId, Mail) {
+    pub fn begin_zone(&self, random: &mut Random, saved: Option<Saved>) -> (ThreadId, Mail) {
         let id = MatchId::fresh(random, self.here);
-        self.room_of_match(id).seal(self, RoomMail::Zone(ZoneMail::Begin { id: id.uuid }))
+        let saved = saved.map(Box::new);
+        self.room_of_match(id).seal(self, RoomMail::Zone(ZoneMail::Begin { id: id.uuid, saved }))
     }
 
     /// The room of a stream: that of the match that it is of, or where its name says.
@@ -620,7 +622,9 @@ impl Mail {
             | Sealed::Caller(CallerMail::News(news))
             | Sealed::Hasher(HasherMail::News(news))
             | Sealed::Events(EventsMail::News(news)) => Some(news),
-            Sealed::Batcher(BatcherMail::Jobs(_) | BatcherMail::Calls(_))
+            Sealed::Batcher(
+                BatcherMail::Jobs(_) | BatcherMail::Calls(_) | BatcherMail::Zone(_),
+            )
             | Sealed::Caller(CallerMail::Job(_) | CallerMail::Call(_))
             | Sealed::Hasher(HasherMail::Job(_) | HasherMail::Call(_))
             | Sealed::Events(EventsMail::Events(_))

@@ -4,13 +4,16 @@
 //! wiring ── Begin ──▶ home ── Tick ──▶ rooms with cells ── Border ──▶ rooms with cells near them
 //!                      ▲ ▲                    └── Done ──▶ home
 //!                      │ └─── Shown ── rooms with viewers ◀── Show ── home
+//!                      └─ Saved ── batcher ◀── ZoneSave ── home
 //! ```
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use uuid::Uuid;
-use world::{Border, CellId, EntityId, Interest, Orders, Published, Report, Resend, Tree};
+use world::{
+    Border, CellId, Entity, EntityId, Interest, Orders, Published, Report, Resend, Saved, Tree,
+};
 
 use super::Member;
 
@@ -22,7 +25,8 @@ pub type RoomIndex = u16;
 #[allow(missing_docs, reason = "each variant's text names its fields")]
 pub enum ZoneMail {
     /// From the wiring to the room that the match's id leads to, once: the zone stands from now on.
-    Begin { id: Uuid },
+    /// `saved`: what it goes on with.
+    Begin { id: Uuid, saved: Option<Box<Saved>> },
     /// From the home to each room with cells: a tick may be computed.
     Tick(Box<ZoneTick>),
     /// From a cell to one on another room.
@@ -34,6 +38,19 @@ pub enum ZoneMail {
     Show(Box<ZoneShow>),
     /// From that room: its viewers have been told. `cost_ns`: what that kept the thread.
     Shown { room: RoomIndex, cost_ns: u64 },
+    /// From the batcher to the home: what was to be written is on the disk, or could not be written.
+    Saved { is_kept: bool },
+}
+
+/// A part of the zone that the batcher is to keep.
+#[derive(Debug)]
+pub struct ZoneSave {
+    /// Who is told.
+    pub home: RoomIndex,
+    /// 0: a snapshot, in place of all that is kept; else which part behind it.
+    pub number: u32,
+    /// Its bytes ([`Saved`]).
+    pub part: Vec<u8>,
 }
 
 /// A tick for the cells of one room.
@@ -49,6 +66,8 @@ pub struct ZoneTick {
     pub rooms: Arc<BTreeMap<CellId, RoomIndex>>,
     /// A cell that begins with the next tick.
     pub starts: Option<CellId>,
+    /// For the one cell with which the zone begins: what is in it.
+    pub begins: Option<Vec<Entity>>,
     /// What pilots want of ships in these cells, to be heard before the tick.
     pub controls: Vec<Resend>,
 }
@@ -62,6 +81,8 @@ pub struct ZoneDone {
     pub published: Published,
     /// What it cost.
     pub report: Report,
+    /// What it gives away for a snapshot of the zone, if the tick is one that is saved.
+    pub saved: Option<Vec<u8>>,
 }
 
 /// A tick for the viewers of one room, and what has changed of them since the last one.

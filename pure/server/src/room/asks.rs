@@ -19,7 +19,7 @@ use game::stream::{StreamId, StreamRequest};
 use uuid::Uuid;
 
 use super::callbacks::{Begun, Callback, Waiting};
-use super::{Due, Room, authoritative};
+use super::{Due, Room};
 use crate::mail::{
     AWAY, Asker, Chase, Fetched, HostCall, HostReturn, NewMatch, RoomAnswer, RoomError, RoomMail,
     Signaller, StreamMail, Waiter,
@@ -62,12 +62,8 @@ impl Room {
                 let uuid = uuid::Builder::from_random_bytes(bytes).into_uuid();
                 let new = MatchId::authoritative(uuid, self.me.node());
                 let (asked, from) = self.number(Question::Creation(new));
-                let by = self.matches.get(&id).map(authoritative::Match::ancestor);
-                let mail = RoomMail::Create {
-                    from,
-                    id: uuid,
-                    new: Box::new(NewMatch { by, module, params }),
-                };
+                let made = Box::new(NewMatch { by: begun.spent.ancestor(), module, params });
+                let mail = RoomMail::Create { from, id: uuid, new: made };
                 self.post_to_match(new, mail);
                 Ok(asked)
             }

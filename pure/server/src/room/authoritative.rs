@@ -15,7 +15,7 @@ use game::guest::{
     PresenceReason, ScriptError, ScriptFailure, check_label,
 };
 use game::match_id::MatchId;
-use game::stream::StreamMeta;
+use game::stream::{Payer, StreamMeta};
 use uuid::Uuid;
 use wire::nakama::realtime::{self, Message, error_code};
 
@@ -28,6 +28,7 @@ use super::{Due, Room};
 use crate::frames;
 use crate::group::GroupMember;
 use crate::mail::{CloseCause, MatchInput, Member, NewMatch, RoomAnswer, RoomError, Then, Waiter};
+use crate::resources::Spent;
 
 /// Ticks a second that `match_init` may ask for.
 pub(super) const TICK_RATE_HZ_MAX: i64 = 60;
@@ -112,7 +113,8 @@ impl Room {
                 self.is_in_callback = true;
                 self.resources.guest_version = self.guest_version;
                 let mut scripts = self.scripts.take();
-                let mut host = RoomHost::new(self, now, None, crate::resources::Spent::default());
+                let spent = Spent::of(Payer::default(), Some(by.unwrap_or(uuid)));
+                let mut host = RoomHost::new(self, now, None, spent);
                 let script =
                     scripts.as_mut().map(|scripts| scripts.match_new(&mut host, &context, &module));
                 self.scripts = scripts;

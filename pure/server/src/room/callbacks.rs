@@ -20,6 +20,7 @@ use wire::nakama::realtime::error_code;
 
 use super::Room;
 use super::asks::Asked;
+use super::authoritative::Match;
 use super::host::{Effects, RoomHost};
 use crate::frames;
 use crate::mail::{Member, RoomAnswer, RoomError, Then, Waiter};
@@ -259,7 +260,8 @@ impl Room {
     /// Runs a callback of a match of which none runs or waits.
     pub(super) fn run(&mut self, now: Now, id: Uuid, callback: Callback) {
         let effects = Effects::new(&self.settings.matches);
-        let spent = Spent::of(self.sends.callback((self.me.node(), self.me.thread().0)));
+        let payer = self.sends.callback((self.me.node(), self.me.thread().0));
+        let spent = Spent::of(payer, self.matches.get(&id).map(Match::ancestor));
         let begun = Begun { callback, effects, spent, until: None };
         self.go_on(now, id, begun, None);
     }

@@ -1,7 +1,8 @@
 //! Matches that matches make, counted by the one that they go back to: it was made by an RPC or a hook, and
-//! all that its callbacks make, and the callbacks of these, are its descendants. So a match that makes one
-//! in each tick, as do those that it makes, has a bound of its own, and neither takes all places of its
-//! room nor, with what they cost to make, the ticks of the matches beside it.
+//! all that its callbacks make, and the callbacks of these, are its descendants; and what handlers make of events
+//! that any of them tells of (`resources::Spent::ancestor`). So a match that makes one in each tick, as do those
+//! that it makes, has a bound of its own, and neither takes all places of its room nor, with what they cost to
+//! make, the ticks of the matches beside it.
 //!
 //! Data in: matches of this room that are made and end. Data out: the setting that says no. Each room counts
 //! its own. Not here: how many one call may make (`resources::Spent`), and all of a room (`authoritative`).

@@ -18,12 +18,13 @@ use game::match_id::MatchId;
 use game::stream::StreamMeta;
 use uuid::Uuid;
 use wire::nakama::realtime::{Match, Message, error_code};
+use world::Saved;
 
 use super::registry::{Key, Known};
 use super::{Due, Room};
 use crate::frames;
 use crate::group::GroupMember;
-use crate::mail::{MatchInput, Member, RoomMail, Then, ZoneMail};
+use crate::mail::{BatcherMail, MatchInput, Member, RoomMail, Then, ZoneMail};
 use crate::zone::{Around, CONTROLS, Home, Packet, Zone};
 
 /// What listings find the zone by: `+label.kind:zone`.
@@ -38,15 +39,15 @@ impl Room {
 
     /// Takes mail of the zone.
     pub(super) fn zone_mail(&mut self, now: Now, mail: ZoneMail) {
-        if let ZoneMail::Begin { id } = mail {
-            return self.zone_begin(now, id);
+        if let ZoneMail::Begin { id, saved } = mail {
+            return self.zone_begin(now, id, saved.map(|saved| *saved));
         }
         self.with_zone(|zone, around| zone.take(now, mail, around));
         self.zone_goes_on(now);
     }
 
     /// The zone stands from now on.
-    fn zone_begin(&mut self, now: Now, uuid: Uuid) {
+    fn zone_begin(&mut self, now: Now, uuid: Uuid, saved: Option<Saved>) {
         let id = MatchId::authoritative(uuid, self.me.node());
         let (Some(settings), Some(zone)) = (&self.settings.world, &mut self.zone) else {
             unreachable!("a zone begins where no settings are")
@@ -55,8 +56,14 @@ impl Room {
         let match_id: Arc<str> = id.text(&self.topology.nodes).into();
         let tick_rate_hz = settings.tick_rate_hz;
         let rooms = u16::try_from(self.topology.rooms.len()).unwrap_or(u16::MAX);
-        let home = Home::new(now, (id, match_id.clone()), (zone.me(), rooms), settings.clone());
-        tracing::info!(%match_id, bots = home.bots(), "the zone stands");
+        let names = (id, match_id.clone());
+        let tick = saved.as_ref().map(|saved| saved.tick);
+        let home = Home::new(now, names, (zone.me(), rooms), (settings.clone(), saved));
+        let (bots, away) = (home.bots(), home.away());
+        match tick {
+            Some(tick) => tracing::info!(%match_id, bots, away, tick, "the zone goes on"),
+            None => tracing::info!(%match_id, bots, "the zone stands"),
+        }
         zone.home = Some(home);
         self.stats.authoritative_matches.up();
         self.rates[usize::from(tick_rate_hz)] += 1;
@@ -98,6 +105,7 @@ impl Room {
     /// Sends what the home has to tell single clients, and arms what the zone waits for.
     fn zone_goes_on(&mut self, now: Now) {
         self.zone_letters();
+        self.zone_save();
         let Some(zone) = &self.zone else { return };
         if zone.viewers.has_more() && !self.zone_writes {
             self.zone_writes = true;
@@ -121,11 +129,20 @@ impl Room {
         self.zone_counts();
     }
 
+    /// What of the zone is to be kept goes to who keeps it.
+    fn zone_save(&mut self) {
+        let home = self.zone.as_mut().and_then(|zone| zone.home.as_mut());
+        let Some(save) = home.and_then(Home::take_save) else { return };
+        let mail = BatcherMail::Zone(Box::new(save));
+        self.mails.push(self.topology.batcher.seal(&self.topology, mail));
+    }
+
     fn zone_counts(&self) {
         let Some(home) = self.zone.as_ref().and_then(|zone| zone.home.as_ref()) else { return };
         let (players, waiting) = home.counts();
         self.stats.zone_players.set(players);
         self.stats.zone_waiting.set(waiting);
+        self.stats.zone_away.set(home.away() as u64);
     }
 
     fn with_zone(&mut self, act: impl FnOnce(&mut Zone, &mut Around<'_>)) {

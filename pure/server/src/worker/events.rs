@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use event::Now;
-use game::events::EventJob;
+use game::events::{EventJob, EventKind};
 use game::guest::{GuestCall, Returned, ScriptError};
 use uuid::Uuid;
 
@@ -86,8 +86,11 @@ impl EventQueue {
 }
 
 impl Worker {
+    /// Takes what has happened, of which this thread alone knows whether there is a handler: others do not run all
+    /// languages.
     pub(super) fn take_in_events(&mut self, now: Now, jobs: Vec<EventJob>) {
-        for job in jobs {
+        let handled: Vec<EventKind> = crate::hooks::handled(self.guests.registered()).collect();
+        for job in jobs.into_iter().filter(|job| handled.contains(&job.kind)) {
             let user_id = job.context.user_id;
             if !self.events.push(job) {
                 let who = user_id.map_or_else(|| "a script".into(), |id| format!("user {id}"));
@@ -100,12 +103,12 @@ impl Worker {
 
     /// Lets the handler of the next event hear of it.
     pub(super) fn run_event(&mut self, now: Now) {
-        let Some(EventJob { kind, event, context }) = self.events.pop() else { return };
+        let Some(EventJob { kind, event, context, ancestor }) = self.events.pop() else { return };
         self.stats.events_waiting.set(self.events.queue.len() as u64);
         let (name, value) = (kind.handler(), event.value());
         self.stats.event_count.up();
         let call = GuestCall::Event { name, argument: value };
-        self.begin(now, (None, Then::Forget), (name, &context), call);
+        self.begin(now, (None, Then::Event(ancestor)), (name, &context), call);
     }
 
     /// A handler has heard of its event.
@@ -153,6 +156,7 @@ mod tests {
             kind: EventKind::Custom,
             event,
             context: CallContext { user_id, ..CallContext::default() },
+            ancestor: None,
         }
     }
 

@@ -12,6 +12,7 @@ use game::error::{ApiError, Code};
 use game::guest::{CallContext, GuestCall, Returned, ScriptError, ScriptFailure};
 use game::host::json;
 use game::value::Value;
+use uuid::Uuid;
 use wire::nakama::realtime::Message;
 use wire::nakama::{DecodeError, Envelope};
 
@@ -56,8 +57,8 @@ pub(super) enum Then {
     Message(&'static str),
     /// The after-hook of a message.
     MessageDone,
-    /// The handler of an event, or nothing is to be done.
-    Forget,
+    /// The handler of an event, for which nobody waits, with the match that the event goes back to.
+    Event(Option<Uuid>),
     /// The function for the end of the server.
     Shutdown,
 }
@@ -177,7 +178,7 @@ impl Worker {
                 self.after_result(named, result);
                 Outcome::After
             }
-            Then::Forget => Outcome::After,
+            Then::Event(_) => Outcome::After,
             Then::Shutdown => {
                 if let Err(error) = result {
                     let (location, version) = (error.location.as_str(), named.1.0);

@@ -201,6 +201,7 @@ impl Worker {
         let job = match self.queue.pop() {
             None => return,
             Some(Task::Call(call)) => return self.run_call(now, call),
+            Some(Task::Zone(_)) => unreachable!("the batcher keeps the zone"),
             Some(Task::Job(job)) => job,
         };
         let Some(account) = account_of(&job.work) else { return self.run(now, job) };

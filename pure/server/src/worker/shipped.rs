@@ -5,14 +5,14 @@
 //!
 //! Not here: guests, and how they wait.
 
-use event::Now;
+use event::{Now, ThreadId};
 use game::db::{Database, MayConflict as _};
 use game::guest::{Answer, Ask, CommonHost, Dispatcher, Host, HostError};
 use game::host::{Args, Ran, Remaining};
 use game::stream::{StreamId, StreamRequest};
 
 use super::Worker;
-use crate::mail::{Asker, HostCall, HostReturn, Job, Line, WorkerAddress};
+use crate::mail::{Asker, HostCall, HostReturn, Job, Line, WorkerAddress, ZoneSave};
 use crate::resources::{Resources, Spent, from_resources};
 
 /// What waits for a worker: a core's job, or a function for a guest's call.
@@ -20,6 +20,7 @@ use crate::resources::{Resources, Spent, from_resources};
 pub(super) enum Task {
     Job(Job),
     Call(HostCall),
+    Zone(Box<ZoneSave>),
 }
 
 impl Task {
@@ -28,6 +29,8 @@ impl Task {
         match self {
             Self::Job(job) => job.line(),
             Self::Call(call) => call.line,
+            // Nobody's: it takes turns with users.
+            Self::Zone(_) => (ThreadId(u16::MAX), 0),
         }
     }
 
@@ -36,9 +39,13 @@ impl Task {
         match self {
             Self::Job(job) => job.work.weight_rows(),
             Self::Call(call) => call.weight_rows(),
+            Self::Zone(save) => 1 + save.part.len() / ROW_BYTES,
         }
     }
 }
+
+/// Of a part of the zone so many bytes are as much work as a row, or less: a page of SQLite.
+const ROW_BYTES: usize = 4_096;
 
 /// The host of one function that a guest on another thread waits for.
 struct ShippedHost<'a> {
@@ -83,7 +90,27 @@ impl Worker {
         match task {
             Task::Job(job) => self.run(now, job),
             Task::Call(call) => self.run_call(now, call),
+            Task::Zone(save) => self.keep_zone(save),
         }
+    }
+
+    /// Keeps a part of the zone; its home is told with all else of this turn.
+    fn keep_zone(&mut self, save: Box<ZoneSave>) {
+        assert!(self.zone_saved.is_none(), "two parts of the zone at once");
+        let kept = game::zone::keep(
+            &mut *self.resources.db,
+            self.topology.nodes.name(),
+            save.number,
+            &save.part,
+        );
+        if let Err(error) = &kept {
+            if error.is_conflict() && self.again.has_tries_left() {
+                self.resources.db.note_retry();
+                return self.again.put(Task::Zone(save));
+            }
+            tracing::error!("the zone is not saved: {error}");
+        }
+        self.zone_saved = Some((save.home, kept.is_ok()));
     }
 
     /// Runs a function for a guest's call; it is answered with all else of this turn.

@@ -99,8 +99,8 @@ pub(super) struct Guest {
     pub(super) then: Then,
     /// What it has had of what is counted by the call.
     spent: Spent,
-    /// Who pays for what it asks of other servers.
-    payer: FetchPayer,
+    /// Who pays for what it asks of other servers, and for the memory that it holds while it waits.
+    pub(super) payer: FetchPayer,
     /// Of `runtime.call_wait_max_ms`, what is left.
     wait_left_ms: u64,
     /// Where it runs in the batch, what it has there.
@@ -156,6 +156,17 @@ impl WaitingCalls {
     /// When the next one has waited long enough, nanoseconds.
     pub(super) fn due_ns(&self) -> Option<u64> {
         self.due.first().map(|(due_ns, _)| *due_ns)
+    }
+
+    /// The calls of this instance that wait, by the numbers of their questions, the oldest first.
+    pub(super) fn of_instance(&self, of: Instance) -> impl Iterator<Item = (u64, &Guest)> {
+        let calls = self.calls.iter().map(|(number, waiting)| (*number, &waiting.guest));
+        calls.filter(move |(_, guest)| guest.instance == of)
+    }
+
+    /// What the call that waits for this question is called.
+    pub(super) fn name(&self, number: u64) -> Option<&str> {
+        self.calls.get(&number).map(|waiting| &*waiting.guest.name)
     }
 
     fn put(&mut self, number: u64, waiting: Waiting) {
@@ -230,7 +241,9 @@ impl Worker {
             call: id.0,
             is_match: false,
         };
-        let (spent, payer) = (Spent::of(of), payer(&self.settings, context, origin.as_ref()));
+        let ancestor = if let Then::Event(ancestor) = then { ancestor } else { None };
+        let payer = payer(&self.settings, context, origin.as_ref());
+        let spent = Spent::of(of, ancestor);
         let name = name.to_owned();
         let instance = self.guests.begin();
         Guest { id, instance, origin, then, spent, payer, wait_left_ms, slice: None, name }
@@ -338,11 +351,17 @@ impl Worker {
 
     /// Keeps a call until it is answered. Its core hears, once, that its thread is free for others.
     fn park(&mut self, now: Now, mut guest: Guest, (number, question): (u64, Question)) {
+        // What it takes to find that out is this call's.
+        let (instance, excess_bytes) =
+            (guest.instance, self.guests.of(guest.instance).excess_bytes());
         self.leave_place(&mut guest);
         let due = question.due(now, now.after_ms(guest.wait_left_ms));
         self.waiting.put(number, Waiting { guest, question, since: now, due });
         self.stats.calls_suspended.up();
         self.stats.calls_waiting_now.set(self.waiting.len() as u64);
+        if excess_bytes > 0 {
+            self.make_room(now, instance, excess_bytes);
+        }
     }
 
     /// Tells the core, once, that a call keeps nobody waiting where it is; or notes what it has used so far.
@@ -542,6 +561,18 @@ impl Worker {
         }
     }
 
+    /// Ends a call that waits for this question, with an error; nobody is to answer it.
+    pub(super) fn end_waiting(&mut self, now: Now, number: u64, error: ScriptError) {
+        let Some(Waiting { guest, question, .. }) = self.unpark(now, number) else { return };
+        let unasked = self.waiting.unasked.len();
+        self.waiting.unasked.retain(|(unasked, _)| *unasked != number);
+        // Of what nobody was asked there is nothing to take back.
+        if self.waiting.unasked.len() == unasked {
+            self.take_back(number, question);
+        }
+        self.cancel(guest, error);
+    }
+
     /// Nobody will take up the answer to a question.
     fn take_back(&mut self, number: u64, question: Question) {
         if question == Question::Fetch {
@@ -606,8 +637,8 @@ fn room_question(
             let id = uuid::Builder::from_random_bytes(resources.random.bytes()).into_uuid();
             let match_id = MatchId::authoritative(id, topology.nodes.here());
             let room = topology.room_of_match(match_id);
-            let mail =
-                RoomMail::Create { from, id, new: Box::new(NewMatch { by: None, module, params }) };
+            let new = Box::new(NewMatch { by: spent.ancestor(), module, params });
+            let mail = RoomMail::Create { from, id, new };
             (Question::Creation(match_id), room.seal(topology, mail))
         }
         Ask::MatchSignal { match_id, data } => {

@@ -37,13 +37,15 @@ impl Cells {
         clock: &mut dyn CallClock,
         out: &mut Vec<(RoomIndex, ZoneMail)>,
     ) {
-        let ZoneTick { home, orders, tree, rooms, starts, controls } = tick;
+        let ZoneTick { home, orders, tree, rooms, starts, begins, controls } = tick;
         (self.home, self.rooms) = (home, rooms);
         let mine = |id: &CellId| self.rooms.get(id) == Some(&self.me);
-        if orders.tick == 0 {
-            let first = tree.cells().map(|(id, _)| id).filter(mine);
-            let first = first.map(|id| (id, Cell::new(id, 0, None, tree.clone())));
-            self.cells.extend(first.collect::<Vec<_>>());
+        if let Some(own) = begins {
+            let mut first = tree.cells().map(|(id, _)| id).filter(mine);
+            let (Some(id), None) = (first.next(), first.next()) else {
+                unreachable!("a zone begins with one cell")
+            };
+            self.cells.insert(id, Cell::new(id, orders.tick, None, tree.clone()).with(own));
         }
         for send in controls {
             if let Some(cell) = self.cells.get_mut(&send.to) {
@@ -83,7 +85,7 @@ impl Cells {
         {
             let Some(cell) = self.cells.get_mut(&id) else { unreachable!("{id:?} is gone") };
             clock.begin();
-            let Stepped { published, borders, columns, rows, is_retired } = cell.step();
+            let Stepped { published, borders, columns, rows, is_retired, saved } = cell.step();
             let cpu_ns = u64::from(clock.spent().kept_us) * 1_000;
             if is_retired {
                 self.cells.remove(&id);
@@ -99,7 +101,7 @@ impl Cells {
                 }
             }
             let report = Report { cell: id, cpu_ns, columns, rows };
-            let done = ZoneDone { room: self.me, published, report };
+            let done = ZoneDone { room: self.me, published, report, saved };
             out.push((self.home, ZoneMail::Done(Box::new(done))));
         }
     }

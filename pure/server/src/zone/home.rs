@@ -11,20 +11,22 @@
 //! single clients when they are let in or move up. What is deliberately not here: frames and streams
 //! (`room::zone`), rules (`world`).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use event::{Now, Random};
 use game::match_id::MatchId;
 use uuid::Uuid;
 use world::{
-    Admission, Bounds, CellId, Control, Controls, Director, EntityId, FromClient, Interest, Ledger,
-    Load, Malformed, Numbered, Overload, Point, Published, Rates, Resend, Settings, Slots, Tree,
-    Welcome, owner, units,
+    Admission, Bounds, CellId, Control, Controls, Director, Drone, Entity, EntityId, Event,
+    FromClient, Interest, Ledger, Load, Malformed, Numbered, Orders, Overload, Pilot as SavedPilot,
+    Point, Published, Rates, Resend, Saved, Score, Settings, Slots, Tree, Welcome, mix, owner,
+    units,
 };
 
+use super::saving::Saving;
 use super::viewers::Packet;
-use crate::mail::{Member, RoomIndex, ZoneDone, ZoneMail, ZoneShow, ZoneTick};
+use crate::mail::{Member, RoomIndex, ZoneDone, ZoneMail, ZoneSave, ZoneShow, ZoneTick};
 use crate::settings::WorldSettings;
 use crate::stats::{CellShown, RoomStats};
 
@@ -38,6 +40,8 @@ const TAU_FLOOR_PERMILLE: u16 = 100;
 const LATE_NS: u64 = 5_000_000;
 /// Who waits is let in so many a tick, so that a zone that opens again is not flooded.
 const LET_IN_PER_TICK: usize = 4;
+/// The cell with which a zone begins.
+const FIRST: CellId = CellId(0);
 /// A bot changes its mind in one of so many ticks.
 const BOT_PATIENCE_TICKS: u32 = 20;
 
@@ -85,8 +89,8 @@ pub(crate) enum Unheard {
 }
 
 struct Pilot {
+    member: Member,
     ship: EntityId,
-    user_id: Uuid,
     /// As addresses are counted; none of who is not.
     address: Option<u128>,
     /// The room that writes its packets.
@@ -135,6 +139,13 @@ pub(crate) struct Home {
     overload: Overload,
     /// Where each cell lives.
     rooms: BTreeMap<CellId, RoomIndex>,
+    /// What is in the one cell with which the zone begins, until it does.
+    first: Option<Vec<Entity>>,
+    saving: Saving,
+    /// Ships of users who have not come back after a restart, in the order in which they get them, and the tick
+    /// in which they go.
+    away: BTreeMap<Uuid, VecDeque<EntityId>>,
+    away_until: u32,
     pilots: BTreeMap<Uuid, Pilot>,
     admission: Admission,
     /// Who waits in line, and its address as addresses are counted.
@@ -161,27 +172,32 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// A zone with its bots and no players, whose first tick is due one period from now. `rooms`: how many
-    /// rooms the node has; `me`: which of them this is.
+    /// A zone with its bots and no players, whose first tick is due one period from now: a new one, or one
+    /// that goes on from what was saved. `rooms`: how many rooms the node has; `me`: which of them this is.
     pub(crate) fn new(
         now: Now,
         (id, match_id): (MatchId, Arc<str>),
         (me, rooms): (RoomIndex, RoomIndex),
-        settings: WorldSettings,
+        (settings, saved): (WorldSettings, Option<Saved>),
     ) -> Self {
         let tick_rate_hz = u32::from(settings.tick_rate_hz);
         let period_ns = 1_000_000_000 / u64::from(tick_rate_hz);
         let rates = Rates { tick_rate_hz, budget_ns: period_ns * CELLS_PERMILLE / 1_000, rooms };
         let bounds = Bounds { fanouts_max: 1, tau_floor_permille: TAU_FLOOR_PERMILLE };
+        let of_zone = Settings { bins: settings.bins, rates, ahead_ticks: 1 };
         let mut home = Self {
             id,
             match_id,
             me,
-            director: Director::new(Settings { bins: settings.bins, rates, ahead_ticks: 1 }),
+            director: Director::new(of_zone),
             ledger: Ledger::default(),
             controls: Controls::default(),
             overload: Overload::new(bounds),
-            rooms: BTreeMap::from([(CellId(0), 0)]),
+            rooms: BTreeMap::from([(FIRST, 0)]),
+            first: Some(Vec::new()),
+            saving: Saving::new(me, settings.snapshot_interval_ms),
+            away: BTreeMap::new(),
+            away_until: 0,
             pilots: BTreeMap::new(),
             admission: Admission::new(settings.waiting_max),
             waiting: BTreeMap::new(),
@@ -199,12 +215,47 @@ impl Home {
             is_owed: false,
             settings,
         };
-        for _ in 0..home.settings.bots {
+        if let Some(saved) = saved {
+            home.restore(saved, of_zone);
+        }
+        while home.bots.len() < home.settings.bots as usize {
             let Some(ship) = home.spawn() else { break };
             let control = Numbered { seq: 0, tick: 0, control: Control::default() };
             home.bots.push(Bot { ship, control });
         }
         home
+    }
+
+    /// Goes on from what was saved. Ships of players fly on as nobody steers them, until their pilots come back.
+    fn restore(&mut self, saved: Saved, of_zone: Settings) {
+        let Saved { tick, mut entities, pilots, drones, slots, bins } = saved;
+        let ships: BTreeSet<EntityId> = pilots.iter().map(|pilot| pilot.ship).collect();
+        for entity in entities.iter_mut().filter(|entity| ships.contains(&entity.id)) {
+            // Whoever comes back counts its controls from 1.
+            (entity.control, entity.control_seq) = (Control::default(), 0);
+            entity.waiting.clear();
+        }
+        self.director = Director::restored(of_zone, tick, slots);
+        self.ledger = Ledger::of(entities.iter().map(|entity| entity.id));
+        entities.iter().for_each(|entity| self.controls.join(entity.id));
+        let published = Saved::published(bins, tick, (FIRST, &entities));
+        self.controls.published(&published, &mut self.wishes);
+        self.newest = Some(Arc::from([published]));
+        self.first = Some(entities);
+        self.away_until = tick + self.settings.return_s * u32::from(self.settings.tick_rate_hz);
+        for pilot in pilots {
+            self.saving.come(pilot.ship, pilot.score);
+            self.away.entry(Uuid::from_u128(pilot.who)).or_default().push_back(pilot.ship);
+        }
+        for Drone { ship, control_seq } in drones {
+            if self.bots.len() == self.settings.bots as usize {
+                self.controls.leave(ship);
+                self.director.leave(ship);
+                continue;
+            }
+            let control = Numbered { seq: control_seq, tick: 0, control: Control::default() };
+            self.bots.push(Bot { ship, control });
+        }
     }
 
     /// When the next tick is due; none while one is that cells are not ready for.
@@ -215,6 +266,11 @@ impl Home {
     /// How many bots fly.
     pub(crate) fn bots(&self) -> usize {
         self.bots.len()
+    }
+
+    /// How many ships wait for their pilots to come back.
+    pub(crate) fn away(&self) -> usize {
+        self.away.values().map(VecDeque::len).sum()
     }
 
     /// Somewhere in the world.
@@ -256,7 +312,9 @@ impl Home {
         if is_met(of_address, self.settings.ships_per_address) {
             return Err(Refusal::Address);
         }
-        let welcome = if self.waiting.is_empty() { self.fly(member, address) } else { None };
+        // Whose ship is there waits for nobody else's place.
+        let may_fly = self.waiting.is_empty() || self.away.contains_key(&user_id);
+        let welcome = if may_fly { self.fly(member, address) } else { None };
         let packet = if let Some(welcome) = welcome {
             welcome.encode()
         } else {
@@ -273,23 +331,127 @@ impl Home {
 
     /// A session gets a ship, if the zone has room.
     fn fly(&mut self, member: &Member, address: Option<u128>) -> Option<Welcome> {
-        let is_full = self.pilots.len() >= self.settings.players_max as usize;
-        if is_full || self.overload.report().is_closed {
+        if self.overload.report().is_closed {
             return None;
         }
-        let ship = self.spawn()?;
+        let user_id = member.presence.user_id;
+        let ship = if let Some(ship) = self.come_back(user_id) {
+            self.letters.push(self.score_letter(member, ship));
+            ship
+        } else {
+            if self.pilots.len() + self.away() >= self.settings.players_max as usize {
+                return None;
+            }
+            let ship = self.spawn()?;
+            self.saving.come(ship, Score::default());
+            ship
+        };
         let rooms = (0..).zip(&mut self.audiences);
         let Some((room, audience)) = rooms.min_by_key(|(_, audience)| audience.viewers) else {
             unreachable!("a node without rooms")
         };
         audience.viewers += 1;
         audience.comes.push((member.clone(), ship));
-        let user_id = member.presence.user_id;
-        let pilot = Pilot { ship, user_id, address, room, inputs: 0 };
+        let pilot = Pilot { member: member.clone(), ship, address, room, inputs: 0 };
         let before = self.pilots.insert(member.presence.session_id, pilot);
         assert!(before.is_none(), "a session enters twice");
         let WorldSettings { bins, tick_rate_hz, .. } = self.settings;
         Some(Welcome { ship, bins, tick_rate_hz })
+    }
+
+    /// The ship that a user had before a restart, if it has not come back to it.
+    fn come_back(&mut self, user_id: Uuid) -> Option<EntityId> {
+        let ships = self.away.get_mut(&user_id)?;
+        let ship = ships.pop_front();
+        if ships.is_empty() {
+            self.away.remove(&user_id);
+        }
+        ship
+    }
+
+    /// Ships whose pilots have not come back in time go.
+    fn give_up_away(&mut self) {
+        if self.director.tick() < self.away_until {
+            return;
+        }
+        for ship in std::mem::take(&mut self.away).into_values().flatten() {
+            self.controls.leave(ship);
+            self.director.leave(ship);
+            self.saving.leave(ship);
+        }
+    }
+
+    fn score_letter(&self, to: &Member, ship: EntityId) -> Packet {
+        Packet { to: to.clone(), bytes: self.saving.score(ship).encode() }
+    }
+
+    /// Pilots of these ships are told their scores.
+    fn tell_scores(&mut self, ships: &BTreeSet<EntityId>) {
+        if ships.is_empty() {
+            return;
+        }
+        let told = self.pilots.values().filter(|pilot| ships.contains(&pilot.ship));
+        let letters = told.map(|pilot| self.score_letter(&pilot.member, pilot.ship));
+        self.letters.extend(letters.collect::<Vec<_>>());
+    }
+
+    /// What is to be kept, for the batcher.
+    pub(crate) fn take_save(&mut self) -> Option<ZoneSave> {
+        self.saving.take_save()
+    }
+
+    /// What was to be kept is, or could not be.
+    pub(crate) fn saved(&mut self, is_kept: bool, stats: &RoomStats) {
+        if !is_kept {
+            stats.zone_saves_failed.up();
+        }
+        let ships = self.saving.written(is_kept);
+        self.tell_scores(&ships);
+    }
+
+    /// A tick is done: what of it is to be kept is written.
+    fn save(&mut self, open: &Open, stats: &RoomStats) {
+        for published in &open.published {
+            published.downed.iter().for_each(|downed| self.saving.downed(*downed));
+        }
+        let unwritten = self.saving.unwritten();
+        self.tell_scores(&unwritten);
+        let tick = open.published.first().map_or(0, |published| published.tick);
+        let Some(pieces) = self.saving.pieces() else { return self.saving.write_events(tick) };
+        let pilot = |who: Uuid, ship| SavedPilot {
+            who: who.as_u128(),
+            ship,
+            score: self.saving.score(ship),
+        };
+        let flying = self.pilots.values().map(|it| pilot(it.member.presence.user_id, it.ship));
+        let away =
+            self.away.iter().flat_map(|(who, ships)| ships.iter().map(|ship| pilot(*who, *ship)));
+        let drone = |bot: &Bot| Drone { ship: bot.ship, control_seq: bot.control.seq };
+        let saved = Saved {
+            bins: self.settings.bins,
+            tick,
+            slots: self.director.slots(),
+            entities: Vec::new(),
+            pilots: flying.chain(away).collect(),
+            drones: self.bots.iter().map(drone).collect(),
+        };
+        let part = saved.snapshot(&pieces);
+        stats.zone_snapshots.up();
+        stats.zone_snapshot_bytes.set(part.len() as u64);
+        self.saving.write(tick, part);
+    }
+
+    /// Notes who comes and goes with a tick.
+    fn note(&mut self, orders: &Orders) {
+        if !orders.spawns.is_empty() {
+            let users = self.pilots.values().map(|it| (it.ship, it.member.presence.user_id));
+            let users: BTreeMap<EntityId, Uuid> = users.collect();
+            for &(ship, at) in &*orders.spawns {
+                let came = users.get(&ship).map(|who| Event::Came { who: who.as_u128(), ship, at });
+                came.into_iter().for_each(|came| self.saving.note(came));
+            }
+        }
+        orders.leaves.iter().for_each(|ship| self.saving.note(Event::Left { ship: *ship }));
     }
 
     /// Who waits gets a ship if there is room by now; the others are told when they have moved up.
@@ -330,8 +492,9 @@ impl Home {
         };
         self.controls.leave(pilot.ship);
         self.director.leave(pilot.ship);
+        self.saving.leave(pilot.ship);
         let until = self.director.tick() + Slots::REST_TICKS;
-        self.resting.push_back((until, pilot.user_id, pilot.address));
+        self.resting.push_back((until, pilot.member.presence.user_id, pilot.address));
         let audience = &mut self.audiences[usize::from(pilot.room)];
         audience.viewers -= 1;
         audience.acks.remove(&session_id);
@@ -391,8 +554,12 @@ impl Home {
         }
         stats.zone_ticks.up();
         self.forget_gone();
+        self.give_up_away();
         self.let_in();
         self.steer_bots();
+        if self.saving.begin(now) {
+            self.director.save();
+        }
         let Some(released) = self.director.release() else {
             unreachable!("cells are ready, and nothing is released")
         };
@@ -403,6 +570,7 @@ impl Home {
             stats.zone_faults.up();
             tracing::error!("the zone's books are wrong: {fault}");
         }
+        self.note(&orders);
         self.rooms.extend(released.starts);
         let next = &orders.next;
         self.rooms.retain(|id, _| tree.area(*id).is_some() || next.area(*id).is_some());
@@ -416,7 +584,9 @@ impl Home {
         let starts = released.starts.map(|(id, _)| id);
         let rooms = Arc::new(self.rooms.clone());
         for (room, controls) in self.route(&tree) {
+            let is_first = self.rooms.get(&FIRST) == Some(&room);
             let tick = ZoneTick {
+                begins: if is_first { self.first.take() } else { None },
                 home: self.me,
                 orders: orders.clone(),
                 tree: tree.clone(),
@@ -464,6 +634,8 @@ impl Home {
     /// Bots want something else now and then: they fly about and shoot.
     fn steer_bots(&mut self) {
         let tick = self.director.tick();
+        // Anew in each tick, so that a zone that goes on after a restart draws the same.
+        self.random = Random::from_number(mix(self.settings.seed ^ u64::from(tick) << 32));
         for bot in &mut self.bots {
             if self.random.below(BOT_PATIENCE_TICKS) > 0 {
                 continue;
@@ -484,13 +656,14 @@ impl Home {
         stats: &RoomStats,
         out: &mut Vec<(RoomIndex, ZoneMail)>,
     ) {
-        let ZoneDone { room, published, report } = done;
+        let ZoneDone { room, published, report, saved } = done;
         let Some(open) = &mut self.open else {
             unreachable!("a tick that was not released is done")
         };
         open.cells_left -= 1;
         open.cost_ns[usize::from(room)] += report.cpu_ns;
         self.director.done(published.tick, report);
+        saved.into_iter().for_each(|piece| self.saving.piece(piece));
         if let Err(fault) = self.ledger.publish(&published) {
             stats.zone_faults.up();
             tracing::error!("the zone's books are wrong: {fault}");
@@ -503,6 +676,7 @@ impl Home {
         }
         let Some(open) = self.open.take() else { unreachable!("it was open") };
         self.judge(&open, stats);
+        self.save(&open, stats);
         stats.zone_cells.set(open.published.len() as u64);
         self.draw(&open, stats);
         self.newest = Some(open.published.into());

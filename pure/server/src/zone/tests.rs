@@ -1,7 +1,7 @@
 //! Rooms that compute one zone, played in one thread: however many there are, however the world is cut
 //! between them, and in whatever order their mail comes, it is the same world, hash for hash.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use event::{CallClock, CallTime, Now, Random};
@@ -10,11 +10,11 @@ use game::match_id::MatchId;
 use game::node::NodeId;
 use uuid::Uuid;
 use wire::nakama::Format;
-use world::{Axis, Change, Control, FromClient};
+use world::{Axis, Change, Control, FromClient, Saved, Score, Welcome};
 
 use super::home::Refusal;
 use super::{Around, Home, Packet, Zone};
-use crate::mail::{Member, RoomIndex, SessionAddress, Topology, ZoneMail};
+use crate::mail::{Member, RoomIndex, SessionAddress, Topology, ZoneMail, ZoneSave};
 use crate::settings::WorldSettings;
 use crate::stats::RoomStats;
 
@@ -38,6 +38,13 @@ struct Rooms {
     stats: RoomStats,
     now: Now,
     packets: Vec<Packet>,
+    /// What single clients were told.
+    letters: Vec<Packet>,
+    /// What is being written, and what was.
+    save: Option<ZoneSave>,
+    disk: Vec<Vec<u8>>,
+    /// One of so many writes fails; 0 for none.
+    fails_every: u32,
 }
 
 fn settings() -> WorldSettings {
@@ -51,6 +58,8 @@ fn settings() -> WorldSettings {
         ships_per_user: 0,
         ships_per_address: 0,
         packet_bytes_max: 1_200,
+        snapshot_interval_ms: 500,
+        return_s: 5,
         page: true,
     }
 }
@@ -67,10 +76,19 @@ fn member(number: u128) -> Member {
 
 impl Rooms {
     fn new(count: RoomIndex, home: RoomIndex, seed: u64) -> Self {
-        let mut parts: Vec<Zone> = (0..count).map(|me| Zone::new(me, &settings())).collect();
+        Self::with(settings(), (count, home, seed), None)
+    }
+
+    /// Rooms that go on with what was written, if anything was.
+    fn with(
+        settings: WorldSettings,
+        (count, home, seed): (RoomIndex, RoomIndex, u64),
+        saved: Option<Saved>,
+    ) -> Self {
+        let mut parts: Vec<Zone> = (0..count).map(|me| Zone::new(me, &settings)).collect();
         let id = MatchId::authoritative(Uuid::from_u128(1), NodeId::default());
         let names = (id, Arc::from("zone"));
-        let made = Home::new(Now::default(), names, (home, count), settings());
+        let made = Home::new(Now::default(), names, (home, count), (settings, saved));
         parts[usize::from(home)].home = Some(made);
         Self {
             parts,
@@ -79,7 +97,32 @@ impl Rooms {
             stats: RoomStats::default(),
             now: Now::default(),
             packets: Vec::new(),
+            letters: Vec::new(),
+            save: None,
+            disk: Vec::new(),
+            fails_every: 0,
         }
+    }
+
+    /// What is to be written is, some time.
+    fn write(&mut self) {
+        let save = self.home().take_save();
+        assert!(self.save.is_none() || save.is_none(), "two writes at once");
+        self.save = self.save.take().or(save);
+        let is_due = self.random.below(3) > 0;
+        let Some(ZoneSave { number, part, home }) = self.save.take_if(|_| is_due) else { return };
+        let is_kept = self.fails_every == 0 || self.random.below(self.fails_every) > 0;
+        if is_kept {
+            if number == 0 {
+                self.disk.clear();
+            }
+            assert_eq!(self.disk.len(), number as usize, "a part is missing");
+            self.disk.push(part);
+        }
+        let mail = ZoneMail::Saved { is_kept };
+        self.act(home, |part, now, around| part.take(now, mail, around));
+        let letters = self.home().take_letters();
+        self.letters.extend(letters);
     }
 
     fn home(&mut self) -> &mut Home {
@@ -122,6 +165,9 @@ impl Rooms {
             self.act(room, |part, now, around| part.write(now, around, &mut packets));
         }
         self.packets = packets;
+        let letters = self.home().take_letters();
+        self.letters.extend(letters);
+        self.write();
     }
 
     /// A change of the partition drawn at random, if one fits.
@@ -217,14 +263,14 @@ fn who_comes_when_time_is_slowest_waits_until_there_is_less_to_do() {
     }
     assert_eq!(rooms.home().enter(&member(9), None), Err(Refusal::Closed), "two may wait");
     rooms.tick();
-    assert_eq!((rooms.home().counts(), rooms.home().take_letters().len()), ((1, 2), 0));
+    assert_eq!((rooms.home().counts(), rooms.letters.len()), ((1, 2), 0));
     // It has nothing to do from now on.
     for _ in 0..120 {
         rooms.tick();
     }
     assert_eq!(rooms.home().counts(), (3, 0));
-    let letters = rooms.home().take_letters();
-    let told: Vec<_> = letters.iter().map(|it| (it.to.presence.session_id, it.bytes[0])).collect();
+    let told: Vec<_> =
+        rooms.letters.iter().map(|it| (it.to.presence.session_id, it.bytes[0])).collect();
     let welcome = world::Welcome::KIND;
     assert_eq!(told, [(Uuid::from_u128(2), welcome), (Uuid::from_u128(3), welcome)]);
 }
@@ -245,4 +291,120 @@ fn a_room_that_is_behind_is_shown_the_newest_tick_only() {
     let ticks =
         rooms.packets.iter().map(|it| u32::from_le_bytes(it.bytes[1..5].try_into().unwrap()));
     assert_eq!(ticks.collect::<Vec<_>>(), [0, 1, 7]);
+}
+
+/// One that is ended behind a snapshot and goes on, on other rooms, is the one that was never stopped.
+#[test]
+fn a_zone_that_goes_on_is_the_one_that_was_never_stopped() {
+    for seed in 0..12 {
+        let mut rooms = Rooms::new(2, 0, seed);
+        let end = 20 + seed * 3;
+        for tick in 0_u64.. {
+            if tick % 7 == 0 {
+                rooms.change();
+            }
+            rooms.tick();
+            let is_new = rooms.save.as_ref().is_some_and(|save| save.number == 0);
+            if tick > end && is_new {
+                break;
+            }
+        }
+        let part = rooms.save.as_ref().unwrap().part.clone();
+        let saved = Saved::restore(&[part], settings().bins).unwrap();
+        assert_eq!(saved.tick, rooms.home().settled().unwrap().0);
+        let home = RoomIndex::try_from(seed % 3).unwrap();
+        let mut again = Rooms::with(settings(), (3, home, seed ^ 9), Some(saved));
+        for tick in 0..100 {
+            if tick % 5 == 0 {
+                rooms.change();
+                again.change();
+            }
+            rooms.tick();
+            again.tick();
+            assert_eq!(rooms.home().settled(), again.home().settled(), "seed {seed}, +{tick}");
+        }
+        assert_eq!(again.stats.zone_faults.read(), 0);
+    }
+}
+
+/// Ended at any tick, with writes that are late or fail: every pilot of what is on the disk gets its ship back, with
+/// the score that it was told or a newer one.
+#[test]
+fn pilots_get_their_ships_and_scores_back_whenever_a_server_ends() {
+    let mut scored = 0;
+    for seed in 0..12 {
+        let crowded = WorldSettings { bins: 4, ..settings() };
+        let mut rooms = Rooms::with(crowded.clone(), (2, 0, seed), None);
+        rooms.fails_every = 8;
+        let mut shots = Random::from_number(seed);
+        for number in 0..40 {
+            rooms.home().enter(&member(100 + number), None).unwrap();
+        }
+        for tick in 0..150 + shots.below(100) {
+            for number in 0..40 {
+                let turn = i8::try_from(shots.below(20)).unwrap() - 10;
+                let controls = vec![Control { turn, thrust: 3, fire: true }];
+                let mut bytes = Vec::new();
+                FromClient { ack: None, first_seq: tick + 1, controls }.encode(&mut bytes);
+                let _ = rooms.home().hear(Uuid::from_u128(100 + number), &bytes);
+            }
+            if tick % 10 == 9 {
+                rooms.home().leave(Uuid::from_u128(100 + u128::from(tick / 10)));
+            }
+            rooms.tick();
+        }
+        let mut told: BTreeMap<Uuid, Score> = BTreeMap::new();
+        for letter in &rooms.letters {
+            told.insert(letter.to.presence.user_id, Score::decode(&letter.bytes).unwrap());
+        }
+        let saved = Saved::restore(&rooms.disk, crowded.bins).unwrap();
+        let there: Vec<_> = saved.pilots.clone();
+        assert!(there.len() >= 15, "{} pilots", there.len());
+        let mut again = Rooms::with(crowded, (1, 0, seed), Some(saved));
+        again.tick();
+        for pilot in there {
+            let who = member(pilot.who);
+            let welcome = Welcome::decode(&again.home().enter(&who, None).unwrap()).unwrap();
+            assert_eq!(welcome.ship, pilot.ship, "another ship");
+            let score = again.home().take_letters().pop().unwrap();
+            let score = Score::decode(&score.bytes).unwrap();
+            let before = told.get(&who.presence.user_id).copied().unwrap_or_default();
+            assert_eq!(score, pilot.score);
+            assert!(score.downed >= before.downed && score.lost >= before.lost, "{before:?}");
+            scored += u32::from(score != Score::default());
+            // It steers it from the first control on.
+            let mut bytes = Vec::new();
+            let controls = vec![Control { turn: 1, thrust: 1, fire: false }];
+            FromClient { ack: None, first_seq: 1, controls }.encode(&mut bytes);
+            again.home().hear(who.presence.session_id, &bytes).unwrap();
+        }
+        (0..3).for_each(|_| again.tick());
+        assert_eq!(again.stats.zone_faults.read(), 0);
+    }
+    assert!(scored > 20, "{scored} had a score");
+}
+
+/// Ships whose pilots do not come back go, and make room for others.
+#[test]
+fn ships_wait_for_their_pilots_and_not_for_long() {
+    let mut rooms = Rooms::new(1, 0, 1);
+    for number in 0..100 {
+        rooms.home().enter(&member(number), None).unwrap();
+    }
+    for _ in 0..40 {
+        rooms.tick();
+    }
+    let saved = Saved::restore(&rooms.disk, settings().bins).unwrap();
+    let mut again = Rooms::with(settings(), (1, 0, 2), Some(saved));
+    assert_eq!((again.home().away(), again.home().counts()), (100, (0, 0)));
+    // Their places are kept for them, and not for others.
+    again.home().enter(&member(500), None).unwrap();
+    again.home().enter(&member(7), None).unwrap();
+    assert_eq!((again.home().away(), again.home().counts()), (99, (1, 1)));
+    for _ in 0..=settings().return_s * 20 {
+        again.tick();
+    }
+    assert_eq!((again.home().away(), again.home().counts()), (0, (2, 0)));
+    again.tick();
+    assert_eq!(again.stats.zone_faults.read(), 0);
 }

@@ -1,6 +1,9 @@
 //! Calls that are run on the thread of their core: which go there, what becomes of those that turn out
 //! long, or that need the database, and that others go on meanwhile.
 
+use std::sync::Arc;
+
+use script::Sources;
 use server::settings::Settings;
 
 use crate::rig::{Plan, Rig, server_key};
@@ -26,6 +29,14 @@ nk.register_rpc(function(_, payload)
   return payload == "" and "nobody" or nk.match_signal(payload, "x")
 end, "ask")
 "#;
+
+impl Plan<'_> {
+    /// The modules, and those of companions.
+    pub(crate) fn sources(&self) -> [Arc<Sources>; 2] {
+        let of = |modules: &[_]| Arc::new(Sources::from_texts(modules.iter().copied()).unwrap());
+        [of(&[self.modules, self.elsewhere].concat()), of(self.modules)]
+    }
+}
 
 fn rig() -> Rig {
     Rig::with(&Plan {

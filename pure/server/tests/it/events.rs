@@ -103,3 +103,15 @@ fn without_handlers_there_is_no_thread_and_nothing_is_told() {
     assert!(rig.topology.events.is_none());
     assert_eq!(rig.stat("dropped_events"), 0);
 }
+
+/// A core's companion runs Lua alone: whether there is a handler in another language it does not know.
+#[test]
+fn what_scripts_on_a_core_tell_of_is_heard_in_any_language() {
+    let whisper = "local nk = require('nakama')
+        nk.register_rpc(function() nk.event('whispered', {}) end, 'whisper')";
+    let (modules, elsewhere) = (&[("whisper.lua", whisper)], &[("events.lua", MODULE)]);
+    let rig = Rig::with(&Plan { companions: true, modules, elsewhere, ..Plan::default() });
+    (0..20).for_each(|_| drop(rig.rpc("whisper", "")));
+    assert!(rig.stat("calls_on_cores") > 0, "none ran there");
+    assert_eq!((rig.stat("event_count"), rig.stat("dropped_events")), (20, 0));
+}

@@ -110,6 +110,41 @@ fn a_match_and_what_it_makes_are_bounded() {
     assert!(rig.stat("authoritative_matches") > 1 + 16 + 1);
 }
 
+/// A match that lets the handler of an event make another one, which tells of one in each tick as it does, at
+/// once and while it begins.
+const TELLER: &str = "local nk, M = require('nakama'), {}
+    function M.match_init(context, params) nk.event('breed', {}) return {}, 10, 'teller' end
+    function M.match_join_attempt(context, dispatcher, tick, state) return state, true end
+    function M.match_join(context, dispatcher, tick, state) return state end
+    function M.match_leave(context, dispatcher, tick, state) return state end
+    function M.match_loop(context, dispatcher, tick, state) nk.event('breed', {}) return state end
+    function M.match_terminate(context, dispatcher, tick, state) return state end
+    function M.match_signal(context, dispatcher, tick, state, data) return state end
+    return M";
+
+/// What handlers of its events make, by way of another event too, is a match's own.
+#[test]
+fn by_way_of_events_they_are_bounded_as_well() {
+    let breed = "local nk = require('nakama')
+        nk.register_event(function(_, event)
+            if event.name == 'breed' then nk.event('again', {}) end
+            pcall(nk.match_create, 'teller', {})
+        end)
+        nk.register_rpc(function() return nk.match_create('teller', {}) end, 'breed')
+        nk.register_rpc(function() nk.event('once', {}) end, 'tell')";
+    let modules = [("teller.lua", TELLER), ("breed.lua", breed)];
+    let rig = Rig::with(&Plan { modules: &modules, ..Plan::default() });
+    rig.rpc("breed", "");
+    for _ in 0..100 {
+        rig.advance(100);
+    }
+    assert_eq!(rig.stat("authoritative_matches"), 1 + 16);
+    assert!(rig.stat("match_descendants_refused") > 1_000);
+    // Of an event that a function has told of it is nobody's, and what that one makes in a second its own.
+    rig.rpc("tell", "");
+    assert_eq!(rig.stat("authoritative_matches"), 1 + 16 + 1 + 8);
+}
+
 /// Each of them is for every core to deal with, in one mail.
 #[test]
 fn one_call_cuts_off_a_bounded_number() {

@@ -36,7 +36,7 @@ use crate::clock::WorkerClock;
 use crate::cluster::{Letter, Post, add_gate, salt};
 use crate::disk::{Disk, OnDisk};
 use crate::network::Network;
-use crate::spent::{limits, loader};
+use crate::spent::loader;
 
 pub(crate) use bytes::{close_frame, member, request, server_key, text_frame, upgrade};
 
@@ -119,7 +119,11 @@ pub(crate) struct Plan<'a> {
     /// Whether there is a thread that loads modules: then VMs of the batcher and of companions have
     /// [`SMALL_BYTES`], and it makes them anew.
     pub(crate) loader: bool,
+    /// Whether VMs of all other threads have [`SMALL_BYTES`], too.
+    pub(crate) small: bool,
     pub(crate) modules: &'a [(&'a str, &'a str)],
+    /// Modules that companions do not run, as if they were in another language than Lua.
+    pub(crate) elsewhere: &'a [(&'a str, &'a str)],
     pub(crate) tune: fn(&mut Settings),
     /// Where the database is; in memory, which needs no syncing, if none is given.
     pub(crate) disk: Option<Arc<Disk>>,
@@ -137,7 +141,9 @@ impl Default for Plan<'_> {
             callers: 1,
             companions: false,
             loader: false,
+            small: false,
             modules: &[],
+            elsewhere: &[],
             tune: |_| {},
             disk: None,
             nodes: None,
@@ -366,7 +372,7 @@ impl Rig {
         let (cores, rooms) = (plan.cores, plan.rooms);
         let own = plan.store.is_none().then(|| Store::open_in_memory().unwrap());
         let store = plan.store.or(own.as_ref()).unwrap();
-        let sources = Arc::new(Sources::from_texts(plan.modules.iter().copied()).unwrap());
+        let [sources, of_companions] = plan.sources();
         let machine = Machine::default();
         let nodes = plan.nodes.clone().unwrap_or_else(|| Nodes::alone(&settings.node));
         let salt = plan.nodes.as_ref().map_or(0, salt);
@@ -375,8 +381,10 @@ impl Rig {
         let topology = plan.topology(&nodes);
         let base = topology.clone();
         let context = |id: ThreadId| {
-            let limits = limits(&base, id, plan.loader);
-            context((&nodes, id, random(id), &machine, limits), &settings, connect(), &sources)
+            let limits = plan.limits(&base, id);
+            let is_companion = base.companions.iter().any(|one| one.thread() == id);
+            let sources = if is_companion { &of_companions } else { &sources };
+            context((&nodes, id, random(id), &machine, limits), &settings, connect(), sources)
         };
         let (topology, contexts, hooks) = contexts(topology, plan.loader, context);
         let core_stats: Vec<Arc<CoreStats>> = (0..cores).map(|_| Arc::default()).collect();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use event::{Random, ThreadId};
 use game::guest::GuestVersion;
+use script::budget::GuestLimits;
 use script::{LuaLimits, Sources};
 use server::guests::NewGuests;
 use server::loader::{Edition, Library, Loader};
@@ -71,15 +72,26 @@ impl Library for Shelf {
 pub(crate) fn limits(topology: &Topology, id: ThreadId, has_loader: bool) -> LuaLimits {
     let is_companion = topology.companions.iter().any(|one| one.thread() == id);
     let is_renewed_elsewhere = has_loader && (is_companion || topology.batcher.thread() == id);
-    let roomy = LuaLimits::default().memory_max_bytes;
+    let roomy = GuestLimits::default();
     // A debug build on a busy machine is slow: budgets are tested elsewhere.
-    LuaLimits {
+    let guest = GuestLimits {
         call_budget_ms: 10_000,
         callback_budget_ms: 10_000,
-        memory_max_bytes: if is_renewed_elsewhere { SMALL_BYTES } else { roomy },
-        slice_us: is_companion.then_some(SLICE_US),
-        is_renewed_elsewhere,
-        ..Default::default()
+        memory_max_bytes: if is_renewed_elsewhere { SMALL_BYTES } else { roomy.memory_max_bytes },
+        ..roomy
+    };
+    let slice_us = is_companion.then_some(SLICE_US);
+    LuaLimits { slice_us, is_renewed_elsewhere, ..guest.into() }
+}
+
+impl Plan<'_> {
+    /// What scripts of this thread may use.
+    pub(crate) fn limits(&self, topology: &Topology, id: ThreadId) -> LuaLimits {
+        let mut limits = limits(topology, id, self.loader);
+        if self.small {
+            limits.guest.memory_max_bytes = SMALL_BYTES;
+        }
+        limits
     }
 }
 

@@ -25,6 +25,17 @@ const RPCS: &str = "local nk = require('nakama')
     end, 'signal')
     nk.register_rpc(function(context, payload) return payload end, 'echo')
     nk.register_rpc(function(context, payload) return payload end, 'long')
+    nk.register_rpc(function(context, payload)
+        -- No two calls have the same text, which Luau would have once.
+        local held = ('x'):rep(499963) .. context.user_id .. payload
+        nk.stream_count({ mode = 100, label = 'lobby' })
+        return tostring(#held)
+    end, 'hoard')
+    local kept = {}
+    nk.register_rpc(function()
+        for number = 1, 50 do kept[#kept + 1] = ('k'):rep(100000) .. #kept end
+        return tostring(#kept)
+    end, 'keep')
     nk.register_rpc(function()
         local lobby = { mode = 100, label = 'lobby' }
         nk.stream_send(lobby, 'before')
@@ -79,6 +90,56 @@ fn whoever_waits_keeps_nobody_else() {
     rig.settle();
     assert_eq!(waiting.map(|client| rig.body(client)), ["one for nil", "two for nil"]);
     assert_eq!((rig.stat("calls_waiting_now"), rig.stat("late_answers")), (0, 0));
+}
+
+/// Each of theirs holds half a megabyte of the eight that all calls of the one caller have.
+#[test]
+fn whoever_hoards_memory_while_waiting_loses_what_was_hoarded_and_nobody_else_does() {
+    let modules = &[("arena.lua", ARENA), ("rpcs.lua", RPCS)];
+    let rig = Rig::with(&Plan { small: true, modules, ..Plan::default() });
+    rig.rpc("create", "");
+    let neighbour = rig.login("neighbour").1;
+    let hoarders: Vec<String> = (0..24).map(|one| rig.login(&format!("hoarder{one}")).1).collect();
+    rig.freeze(rig.topology.rooms[0], true);
+    let (mut waiting, mut hoarded) = (Vec::new(), Vec::new());
+    for round in 0..4 {
+        waiting.push(rig.begin_rpc(Some(&neighbour), "signal", &round.to_string()));
+        for token in &hoarders {
+            hoarded.push(rig.begin_rpc(Some(token), "hoard", &round.to_string()));
+        }
+        assert_eq!(rig.rpc("echo", "x"), "x");
+    }
+    let (ended, left) = (rig.stat("waiting_calls_ended"), rig.stat("calls_waiting_now"));
+    // Of 96 that hold 48 megabytes.
+    assert!((80..96).contains(&ended) && left + ended == 100, "{ended} ended, {left} wait");
+    rig.freeze(rig.topology.rooms[0], false);
+    rig.settle();
+    let answers = waiting.into_iter().map(|client| rig.body(client));
+    assert!(answers.eq((0..4).map(|round| format!("{round} for neighbour"))));
+    let (went_on, lost): (Vec<String>, Vec<String>) =
+        hoarded.into_iter().map(|client| rig.body(client)).partition(|body| body == "500000");
+    assert_eq!((went_on.len() as u64, lost.len() as u64), (left - 4, ended));
+    let names =
+        |why: &String| why.contains("keep less while it waits, or raise runtime.memory_max_bytes");
+    assert!(lost.iter().all(names), "{}", lost[0]);
+    assert_eq!((rig.stat("jobs_waiting"), rig.stat("calls_waiting_now")), (0, 0));
+}
+
+/// Modules keep five of the eight megabytes, and garbage fills the rest.
+#[test]
+fn what_modules_keep_ends_no_call_that_waits() {
+    let modules = &[("arena.lua", ARENA), ("rpcs.lua", RPCS)];
+    let rig = Rig::with(&Plan { small: true, modules, ..Plan::default() });
+    rig.rpc("create", "");
+    let neighbour = rig.login("neighbour").1;
+    rig.freeze(rig.topology.rooms[0], true);
+    assert_eq!(rig.rpc("keep", ""), "50");
+    let waiting: Vec<Client> =
+        (0..12).map(|_| rig.begin_rpc(Some(&neighbour), "signal", &"x".repeat(10_000))).collect();
+    assert_eq!((rig.stat("waiting_calls_ended"), rig.stat("calls_waiting_now")), (0, 12));
+    rig.freeze(rig.topology.rooms[0], false);
+    rig.settle();
+    assert!(waiting.into_iter().all(|client| rig.body(client).ends_with("for neighbour")));
 }
 
 /// Each piece takes 900 ms.

@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use event::{CloseReason, Random};
 use server::settings::{Settings, WorldSettings};
-use world::{Control, FromClient, Place, Snapshot, View, Welcome};
+use world::{Control, FromClient, Place, Score, Snapshot, View, Welcome};
 
 use crate::rig::{Client, Plan, Rig, member};
 
@@ -22,6 +22,8 @@ fn tune(settings: &mut Settings) {
         ships_per_user: 2,
         ships_per_address: 3,
         packet_bytes_max: 1_200,
+        snapshot_interval_ms: 500,
+        return_s: 5,
         page: true,
     });
 }
@@ -29,7 +31,7 @@ fn tune(settings: &mut Settings) {
 /// A server whose zone has just begun, and the match's id.
 fn zone(rooms: u16, tune: fn(&mut Settings)) -> (Rig, String) {
     let rig = Rig::with(&Plan { rooms, tune, ..Plan::default() });
-    let (home, mail) = rig.topology.begin_zone(&mut Random::from_number(5));
+    let (home, mail) = rig.topology.begin_zone(&mut Random::from_number(5), None);
     rig.post(home, mail);
     rig.settle();
     let (_, token) = rig.login("lister");
@@ -47,6 +49,7 @@ struct Pilot {
     /// The places in the line that it was told: of how many which.
     places: Vec<(u32, u32)>,
     view: View,
+    score: Score,
     /// Ticks of the snapshots that came.
     ticks: Vec<u32>,
     /// The snapshots.
@@ -65,6 +68,7 @@ impl Pilot {
             welcome: None,
             places: Vec::new(),
             view: View::default(),
+            score: Score::default(),
             ticks: Vec::new(),
             packets: Vec::new(),
             seq: 0,
@@ -87,6 +91,10 @@ impl Pilot {
                 let Place { place, waiting } = Place::decode(&bytes).unwrap();
                 assert!(self.welcome.is_none(), "a place for who is in");
                 self.places.push((place, waiting));
+                continue;
+            }
+            if bytes[0] == Score::KIND {
+                self.score = Score::decode(&bytes).unwrap();
                 continue;
             }
             self.ticks.push(Snapshot::decode(&bytes).unwrap().tick);

@@ -3,7 +3,8 @@
 
 use event::Random;
 use world::{
-    CONTROLS_MAX, Control, FromClient, Malformed, Place, Record, Snapshot, Summary, Update, View,
+    BadPacket, CONTROLS_MAX, Control, FromClient, Malformed, Place, Record, Snapshot, Summary,
+    Update, View,
 };
 
 const ROUNDS: u64 = 20_000;
@@ -147,24 +148,46 @@ fn hostile_bytes_are_errors_and_what_is_read_survives_being_written() {
     assert!(read > 100 && refused > 1_000, "{read} read, {refused} refused");
 }
 
+/// All that a view tells.
+fn told(view: &View) -> String {
+    let known: Vec<_> = view.known().collect();
+    let rates = (view.tau_permille(), view.control_seq());
+    format!("{known:?} {:?} {rates:?} {:?} {}", view.ack(), view.summaries(), view.in_sight())
+}
+
 #[test]
 fn a_view_is_not_changed_by_what_it_refuses() {
-    let mut refused = 0;
+    let (mut refused, mut old) = (0, 0);
     for round in 0..ROUNDS / 10 {
         let mut random = Random::from_number(round << 30);
         let mut view = View::default();
         for tick in 1..20 {
             let mut snapshot = any_snapshot(&mut random);
-            snapshot.tick = tick;
+            snapshot.tick = if random.below(8) == 0 { tick - 1 } else { tick };
             let mut bytes = Vec::new();
             snapshot.encode(&mut bytes);
-            let before = format!("{:?} {:?}", view.known().collect::<Vec<_>>(), view.ack());
-            if view.take(&bytes).is_err() {
-                refused += 1;
-                let after = format!("{:?} {:?}", view.known().collect::<Vec<_>>(), view.ack());
-                assert_eq!(before, after, "round {round}");
+            // Bytes that are missing or follow are found when all else has been read.
+            match random.below(8) {
+                0 => bytes.push(0),
+                1 => _ = bytes.pop(),
+                _ => {}
+            }
+            let before = told(&view);
+            let is_old = match view.take(&bytes) {
+                Ok(applied) => applied.is_old,
+                Err(error) => {
+                    let is_whole = Snapshot::decode(&bytes).err().map(BadPacket::Malformed);
+                    assert!(is_whole.is_none_or(|it| it == error), "round {round}: {error}");
+                    refused += 1;
+                    assert_eq!(before, told(&view), "round {round}");
+                    false
+                }
+            };
+            if is_old {
+                old += 1;
+                assert_eq!(before, told(&view), "round {round}");
             }
         }
     }
-    assert!(refused > 100);
+    assert!(refused > 100 && old > 100, "{refused} {old}");
 }

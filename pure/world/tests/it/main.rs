@@ -11,6 +11,7 @@ mod cells;
 mod fuzz;
 mod interest;
 mod overload;
+mod saved;
 mod script;
 mod seeds;
 mod view;

@@ -5,6 +5,7 @@ use event::Random;
 use world::{Control, Director, EntityId, Numbered, Point, UNITS_PER_METRE, units};
 
 /// Draws the events of one world.
+#[derive(Clone)]
 pub(crate) struct Script {
     random: Random,
     bins: u16,

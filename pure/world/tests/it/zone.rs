@@ -260,7 +260,7 @@ impl Zone {
         self.check_rows(&stepped.published)?;
         self.sabotage(&mut stepped);
         self.check_ghosts(&stepped)?;
-        let Stepped { published, borders, columns, rows, is_retired } = stepped;
+        let Stepped { published, borders, columns, rows, is_retired, .. } = stepped;
         borders.into_iter().for_each(|border| self.post(border));
         self.outcome.handed_over += u64::from(published.handed_over);
         self.outcome.downed += published.downed.len() as u64;

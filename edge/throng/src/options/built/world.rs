@@ -81,4 +81,19 @@ pub(super) const ROWS: &[Opt] = &[
         "Bytes of a snapshot, before it is put into a message. What a client is told in a tick has to fit; \
          what is near and what has waited longest comes first.",
     ),
+    ours(
+        "world.snapshot_interval_ms",
+        number(0, 60_000, "ms"),
+        "1000",
+        "How often the zone is saved to the database, so that it goes on when the server starts again, however it \
+         ended: who is in it and their scores are as they were, ships where the last snapshot has them. 0 saves \
+         nothing, and gives up what was saved.",
+    ),
+    ours(
+        "world.return_s",
+        number(0, 3_600, "s"),
+        "60",
+        "For how long a ship waits for its pilot when the zone goes on after a start, in time of the zone; then it \
+         goes. A user who joins before gets the ship back.",
+    ),
 ];

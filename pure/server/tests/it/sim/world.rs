@@ -121,6 +121,7 @@ pub(crate) struct Happened {
     pub(crate) undone: u64,
     /// Ticks of zones; guests made anew because their memory was used up, and versions that served.
     pub(crate) zone_ticks: u64,
+    pub(crate) zones_restored: u64,
     pub(crate) loaded: [u64; 2],
 }
 
@@ -224,8 +225,7 @@ impl World {
         self.below(times) == 0
     }
 
-    /// Whether something goes wrong, once in `times`; never if that is 0, nor in a world that is
-    /// healed.
+    /// Whether something goes wrong, once in `times`; never if that is 0, nor in a healed world.
     pub(crate) fn fails(&self, times: u32) -> bool {
         times > 0 && !self.is_healed.get() && self.once_in(times)
     }

@@ -21,6 +21,7 @@ use server::resources::{Resources, Said, ThreadContext};
 use server::room::Room;
 use server::stats::{CoreStats, GateStats, ListerStats, LoaderStats, RoomStats, WorkerStats};
 use server::worker::Worker;
+use world::Saved;
 
 use super::super::db::Faulty;
 use super::super::guest::Guests;
@@ -234,7 +235,18 @@ impl World {
         }
         if self.profile.has_zone {
             let seed = self.profile.ids ^ u64::from(node.life.get());
-            let (home, mail) = node.topology.borrow().begin_zone(&mut Random::from_number(seed));
+            let mut db = self.store.connect().unwrap();
+            let parts = game::zone::kept(&mut db, node.name).unwrap();
+            let bins = self.settings.world.as_ref().map_or(0, |settings| settings.bins);
+            // Whenever a node was killed, what it had kept is whole.
+            let saved = (!parts.is_empty()).then(|| Saved::restore(&parts, bins).unwrap());
+            if let Some(saved) = &saved {
+                let (ships, tick) = (saved.entities.len(), saved.tick);
+                self.tell(format_args!("{ships} ships go on behind tick {tick}"));
+                self.count(|happened| happened.zones_restored += 1);
+            }
+            let topology = node.topology.borrow();
+            let (home, mail) = topology.begin_zone(&mut Random::from_number(seed), saved);
             let home = &self.threads[usize::from(node.base + home.0)];
             home.mail.borrow_mut().push_back(mail);
             home.is_awake.set(true);

@@ -9,13 +9,14 @@
  * function below. If Luau changes that order, it does not compile.
  *
  * Tables of a state that have a place for every tag of userdata and every category of memory: mlua uses tag 0
- * alone, and vm.rs one category beside the first.
+ * alone. Categories are edge/tables/src/memory.rs's CATEGORIES; each takes 8 bytes of every state. Who changes what
+ * stands here gives the file another name, because nothing else has Luau compiled again where it was before.
  */
 #ifdef __cplusplus
 
 #define LUA_UTAG_LIMIT 4
 #define LUA_LUTAG_LIMIT 4
-#define LUA_MEMORY_CATEGORIES 4
+#define LUA_MEMORY_CATEGORIES 32
 
 /* lua_Page's header. */
 #define THRONG_HEADER 64

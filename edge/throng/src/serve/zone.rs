@@ -1,0 +1,56 @@
+//! What the zone goes on with when the server starts.
+//!
+//! Data in: the parts that the database has. Data out: what was saved, or nothing for a zone that begins anew;
+//! never that because something is wrong with what was saved: then the server does not start, and says what can
+//! be done. What is deliberately not here: what is in a part (`world::Saved`), and who writes it
+//! (`server::zone`).
+
+use anyhow::Context as _;
+use game::db::Database;
+use server::settings::WorldSettings;
+use world::{Damaged, Saved};
+
+use crate::config::Config;
+
+/// What was saved of this node's zone, if anything was. With `world.snapshot_interval_ms` 0 it is given up.
+///
+/// # Errors
+/// If the database fails, or what was saved cannot be gone on with.
+pub(super) fn saved(
+    db: &mut dyn Database,
+    world: &WorldSettings,
+    config: &Config,
+) -> anyhow::Result<Option<Saved>> {
+    if world.snapshot_interval_ms == 0 {
+        game::zone::give_up(db, &config.name)
+            .context("cannot give up what was saved of the zone")?;
+        return Ok(None);
+    }
+    let parts =
+        game::zone::kept(db, &config.name).context("cannot read what was saved of the zone")?;
+    if parts.is_empty() {
+        let others = game::zone::nodes(db).context("cannot read whose zones were saved")?;
+        if !others.is_empty() {
+            tracing::warn!(
+                "the zone begins anew: none was saved by node {}, but by {}; with that `name` it would go on",
+                config.name,
+                others.join(", ")
+            );
+        }
+        return Ok(None);
+    }
+    Saved::restore(&parts, world.bins).map(Some).map_err(|damaged| refusal(&damaged, config))
+}
+
+/// Why the server does not start, and what can be done.
+fn refusal(damaged: &Damaged, config: &Config) -> anyhow::Error {
+    let cure = match damaged {
+        Damaged::Side { saved_m, .. } => format!("set `world.side_m` to {saved_m}"),
+        _ => "restore the folder from a backup".to_owned(),
+    };
+    anyhow::anyhow!(
+        "the zone that was saved cannot go on: {damaged} (table `zone_part` of the database in {}, `data_dir`): \
+         {cure}, or give up its ships and scores by one start with `world.snapshot_interval_ms` 0",
+        config.data_dir.display()
+    )
+}

@@ -1,0 +1,188 @@
+//! When the zone is saved, and what of it, so that a server that is ended in the middle of anything goes on
+//! with it.
+//!
+//! Two things are written, by the batcher, beside the calls of clients: a **snapshot** of one tick each
+//! `world.snapshot_interval_ms`, and in between what must not be lost ([`Event`]), after each tick that had
+//! some. One write is under way at a time; what happens meanwhile waits for the next, and if that is too much
+//! a snapshot is written in its place, which has all of it. Nothing waits for a write but what a pilot is told
+//! of its score: it is told of what is on the disk.
+//!
+//! Data in: what happens, entities that cells give away. Data out: parts for the batcher, and whose score may
+//! be told. What is deliberately not here: the bytes (`world::Saved`), the table (`game::zone`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use event::Now;
+use world::{Downed, EntityId, Event, Saved, Score};
+
+use crate::mail::{RoomIndex, ZoneSave};
+
+/// Events that wait for a write. More are not kept: a snapshot takes their place.
+const EVENTS_MAX: usize = 4_096;
+
+/// See the module.
+pub(super) struct Saving {
+    me: RoomIndex,
+    /// None if nothing is saved.
+    interval_ns: Option<u64>,
+    /// When the next snapshot is due.
+    due_ns: u64,
+    /// The tick of the newest snapshot that was written, and how many parts are behind it. None before the
+    /// first, and after a write that failed.
+    written: Option<(u32, u32)>,
+    is_writing: bool,
+    events: Vec<Event>,
+    /// What cells have given away, in a tick that is saved.
+    pieces: Option<Vec<Vec<u8>>>,
+    /// Of each ship that has a pilot, or waits for its pilot to come back.
+    scores: BTreeMap<EntityId, Score>,
+    /// Whose score has changed and is not being written.
+    changed: BTreeSet<EntityId>,
+    /// Whose new score is.
+    writing: BTreeSet<EntityId>,
+    /// For the batcher.
+    save: Option<ZoneSave>,
+}
+
+impl Saving {
+    /// `interval_ms`: 0 if nothing is to be saved.
+    pub(super) fn new(me: RoomIndex, interval_ms: u32) -> Self {
+        Self {
+            me,
+            interval_ns: (interval_ms > 0).then(|| u64::from(interval_ms) * 1_000_000),
+            due_ns: 0,
+            written: None,
+            is_writing: false,
+            events: Vec::new(),
+            pieces: None,
+            scores: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            writing: BTreeSet::new(),
+            save: None,
+        }
+    }
+
+    /// A tick is to be computed. Tells whether it is one that is saved.
+    pub(super) fn begin(&mut self, now: Now) -> bool {
+        assert!(self.pieces.is_none(), "a tick begins before the one before is saved");
+        let Some(interval_ns) = self.interval_ns else { return false };
+        if self.is_writing || now.mono_ns < self.due_ns {
+            return false;
+        }
+        self.due_ns = now.mono_ns + interval_ns;
+        self.pieces = Some(Vec::new());
+        true
+    }
+
+    /// A pilot's ship is there, with this score.
+    pub(super) fn come(&mut self, ship: EntityId, score: Score) {
+        self.scores.insert(ship, score);
+    }
+
+    /// It is not any more.
+    pub(super) fn leave(&mut self, ship: EntityId) {
+        self.scores.remove(&ship);
+        self.changed.remove(&ship);
+        self.writing.remove(&ship);
+    }
+
+    /// The score of a pilot's ship.
+    pub(super) fn score(&self, ship: EntityId) -> Score {
+        self.scores.get(&ship).copied().unwrap_or_default()
+    }
+
+    /// Something has happened that is not to be lost.
+    pub(super) fn note(&mut self, event: Event) {
+        // A snapshot that is to come has it.
+        if self.written.is_none() {
+            return;
+        }
+        if self.events.len() < EVENTS_MAX {
+            return self.events.push(event);
+        }
+        self.events.clear();
+        (self.written, self.due_ns) = (None, 0);
+    }
+
+    /// A ship was shot down. What drones do to each other is as old as the snapshot.
+    pub(super) fn downed(&mut self, Downed { victim, by, .. }: Downed) {
+        let ships = BTreeSet::from([victim, by]);
+        let mut is_noted = false;
+        for ship in ships {
+            let Some(score) = self.scores.get_mut(&ship) else { continue };
+            score.note(ship, (victim, by));
+            self.changed.insert(ship);
+            is_noted = true;
+        }
+        if is_noted {
+            self.note(Event::Downed { victim, by });
+        }
+    }
+
+    /// A cell has computed a tick that is saved.
+    pub(super) fn piece(&mut self, piece: Vec<u8>) {
+        let Some(pieces) = &mut self.pieces else {
+            unreachable!("a piece of a tick that is not saved")
+        };
+        pieces.push(piece);
+    }
+
+    /// A tick is done: gives what all cells have given away, if it is saved.
+    pub(super) fn pieces(&mut self) -> Option<Vec<Vec<u8>>> {
+        self.pieces.take()
+    }
+
+    /// The snapshot of a tick is to be written; it has all that has happened.
+    pub(super) fn write(&mut self, tick: u32, part: Vec<u8>) {
+        self.events.clear();
+        self.written = Some((tick, 0));
+        self.post(0, part);
+    }
+
+    /// A tick is done that is not saved: what has happened is to be written.
+    pub(super) fn write_events(&mut self, tick: u32) {
+        if self.is_writing || self.events.is_empty() {
+            return;
+        }
+        let Some((of, number)) = &mut self.written else {
+            unreachable!("events before a snapshot")
+        };
+        let part = Saved::events(*of, *number, tick, &self.events);
+        *number += 1;
+        let number = *number;
+        self.events.clear();
+        self.post(number, part);
+    }
+
+    fn post(&mut self, number: u32, part: Vec<u8>) {
+        assert!(!self.is_writing && self.save.is_none(), "two writes at once");
+        self.is_writing = true;
+        self.writing.append(&mut self.changed);
+        self.save = Some(ZoneSave { home: self.me, number, part });
+    }
+
+    /// What is to be written, for the batcher.
+    pub(super) fn take_save(&mut self) -> Option<ZoneSave> {
+        self.save.take()
+    }
+
+    /// What was written is on the disk, or is not and a snapshot has to make up for it.
+    pub(super) fn written(&mut self, is_kept: bool) -> BTreeSet<EntityId> {
+        assert!(self.is_writing, "what nobody wrote is written");
+        self.is_writing = false;
+        let ships = std::mem::take(&mut self.writing);
+        if is_kept {
+            return ships;
+        }
+        // When the next one is due, and not at once: what ails the database may last.
+        self.changed.extend(ships);
+        self.events.clear();
+        self.written = None;
+        BTreeSet::new()
+    }
+
+    /// Whose score may be told without waiting for a write: that of all, if nothing is saved.
+    pub(super) fn unwritten(&mut self) -> BTreeSet<EntityId> {
+        if self.interval_ns.is_none() { std::mem::take(&mut self.changed) } else { BTreeSet::new() }
+    }
+}
