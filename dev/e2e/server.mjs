@@ -69,6 +69,28 @@ export class Server {
   logTail() {
     return this.log.join("\n");
   }
+
+  /**
+   * The lines of the log from now on that match, as they come: for whoever looks for one line where others are many,
+   * which the tail does not keep.
+   */
+  heard(pattern) {
+    const lines = [];
+    this.log.listeners.push((line) => pattern.test(line) && lines.push(line));
+    return lines;
+  }
+}
+
+/** The last lines of a log, the oldest first. */
+class Log extends Array {
+  /** Each is given each new line. */
+  listeners = [];
+
+  add(line) {
+    this.push(line);
+    if (this.length > LOG_LINES_MAX) this.shift();
+    for (const listener of this.listeners) listener(line);
+  }
 }
 
 /**
@@ -84,10 +106,10 @@ export async function startServer({ options = {}, dataDir, prefix = [] } = {}) {
   };
   if (external) {
     const grpcPort = Number(external.port) - 1; // As Nakama has it.
-    return new Server({ host: external.hostname, port: external.port, grpcPort, log: [], ...keys });
+    return new Server({ host: external.hostname, port: external.port, grpcPort, log: new Log(), ...keys });
   }
   const directory = dataDir ?? (await newDataDir());
-  const log = [];
+  const log = new Log();
   const [program, ...args] = [...prefix, binary(), ...commandLine(directory, options)];
   const child = spawn(program, args, {
     stdio: ["ignore", "pipe", "pipe"],
@@ -156,8 +178,7 @@ function listeningPort(child, log) {
         const lines = (rest + text).split("\n");
         rest = lines.pop();
         for (const line of lines) {
-          log.push(line);
-          if (log.length > LOG_LINES_MAX) log.shift();
+          log.add(line);
           const port = /listening on http:\/\/127\.0\.0\.1:(\d+)/.exec(line)?.[1];
           if (port) found(port);
         }

@@ -274,6 +274,7 @@ test("connections of one address leave room for those of others", throngOnly, as
       "limit.exempt_addresses": "10.0.0.0/8",
     },
   });
+  const said = strict.heard(/limit\.connections_per_address/);
   const sockets = [];
   /** A connection from another address of loopback, and what it is told unasked. */
   const hostile = () => {
@@ -299,7 +300,7 @@ test("connections of one address leave room for those of others", throngOnly, as
     const limited = counters.of("limited_connections_per_address");
     assert.equal(counters.of("accept_refused"), 0);
     assert.ok(limited >= TRIED - ADDRESS_MAX, `${limited} were refused`);
-    assert.ok(strict.logTail().includes("limit.connections_per_address"));
+    assert.ok(said.length > 0, strict.logTail());
   } finally {
     for (const { socket } of sockets) socket.destroy();
     await strict.stop();

@@ -67,6 +67,7 @@ async function spendAgainAndAgain(server, id) {
 
 async function attack(id, kinds, options) {
   const server = await victim(options);
+  const said = server.heard(/has used up the memory of the scripts/);
   try {
     const harm = () => spendAgainAndAgain(server, id);
     const { result, report } = await besideNeighbour(server, harm, { kinds });
@@ -75,7 +76,7 @@ async function attack(id, kinds, options) {
     console.log(`${result.length} calls used memory up; 99 of 100 answers within ${lines.join(", ")}`);
     const after = await server.counters();
     assert.ok(after.of("scripts_renewed") >= RENEWED && after.of("scripts_rebuilt") >= RENEWED);
-    assert.match(server.logTail(), /has used up the memory of the scripts/);
+    assert.ok(said.length > 0, server.logTail());
   } finally {
     await server.stop();
   }

@@ -144,6 +144,8 @@ pub enum ScriptFailure {
     NotFound,
     /// What it waited for did not come in time, or nobody is there any more who could take it up.
     Cancelled,
+    /// It was ended while it waited, for what calls of its user or address held: they had too much of the memory.
+    Shed,
 }
 
 /// What `match_init` returned. The caller checks tick rate (1–60) and label (≤ 2,048 bytes).

@@ -392,7 +392,7 @@ impl Worker {
         (id, version): Named<'_>,
         result: Result<Returned, ScriptError>,
     ) -> Result<Option<bytes::Bytes>, ScriptError> {
-        let is_meant = matches!(&result, Err(error) if hooks::is_answer(error));
+        let is_meant = matches!(&result, Err(error) if hooks::is_meant(error));
         let bytes_max = self.settings.answers.bytes_max;
         let result = result.and_then(|returned| match returned {
             Returned::Rpc(Some(answer)) if answer.len() > bytes_max => {
@@ -406,7 +406,10 @@ impl Worker {
             match error.kind {
                 ScriptFailure::OutOfTime => self.stats.rpc_out_of_time.up(),
                 ScriptFailure::OutOfMemory => self.stats.rpc_out_of_memory.up(),
-                ScriptFailure::Raised | ScriptFailure::NotFound | ScriptFailure::Cancelled => {}
+                ScriptFailure::Raised
+                | ScriptFailure::NotFound
+                | ScriptFailure::Cancelled
+                | ScriptFailure::Shed => {}
             }
             let (location, version) = (&error.location, version.0);
             if is_meant {

@@ -532,6 +532,7 @@ impl Room {
             ScriptFailure::OutOfMemory => self.stats.match_out_of_memory.up(),
             ScriptFailure::Cancelled => self.stats.match_waits_cancelled.up(),
             ScriptFailure::Raised | ScriptFailure::NotFound => {}
+            ScriptFailure::Shed => unreachable!("a callback of a match gives way to nobody"),
         }
         self.stats.match_errors.up();
     }

@@ -120,7 +120,7 @@ impl Worker {
         if let Err(error) = result {
             self.stats.event_errors.up();
             let version = version.0;
-            if hooks::is_answer(&error) {
+            if hooks::is_meant(&error) {
                 tracing::debug!(
                     name,
                     code = error.code,

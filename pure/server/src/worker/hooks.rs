@@ -308,15 +308,22 @@ fn message_of(form: Option<&Value>, name: &str) -> Result<Option<Box<Envelope>>,
     })
 }
 
-/// Whether a script words this error itself, with a code of its own: it is its everyday work, not
-/// a failure, and clients could fill the log with it.
-pub(super) fn is_answer(error: &ScriptError) -> bool {
-    error.kind == ScriptFailure::Raised && error.code != 13
+/// Whether this error is as it should be: a script words it itself, with a code of its own, or the call gave way to
+/// others, which the log says once a second. It is everyday work, not a failure, and clients could fill the log with it.
+pub(super) fn is_meant(error: &ScriptError) -> bool {
+    match error.kind {
+        ScriptFailure::Raised => error.code != 13,
+        ScriptFailure::Shed => true,
+        ScriptFailure::OutOfTime
+        | ScriptFailure::OutOfMemory
+        | ScriptFailure::NotFound
+        | ScriptFailure::Cancelled => false,
+    }
 }
 
 fn log((id, version): Named<'_>, kind: &str, error: &ScriptError) {
     let version = version.0;
-    if is_answer(error) {
+    if is_meant(error) {
         tracing::debug!(id, code = error.code, version, "{kind}-hook refused: {error}");
     } else {
         tracing::warn!(id, location = error.location, version, "{kind}-hook failed: {error}");

@@ -66,7 +66,7 @@ impl Worker {
             code: u8::try_from(Code::ResourceExhausted.number()).unwrap_or(8),
             message: HOARDED.to_owned(),
             location: String::new(),
-            kind: ScriptFailure::Cancelled,
+            kind: ScriptFailure::Shed,
         };
         self.end_waiting(now, number, error);
     }
