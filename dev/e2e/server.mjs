@@ -76,20 +76,8 @@ export class Server {
    */
   heard(pattern) {
     const lines = [];
-    this.log.listeners.push((line) => pattern.test(line) && lines.push(line));
+    this.listeners.push((line) => pattern.test(line) && lines.push(line));
     return lines;
-  }
-}
-
-/** The last lines of a log, the oldest first. */
-class Log extends Array {
-  /** Each is given each new line. */
-  listeners = [];
-
-  add(line) {
-    this.push(line);
-    if (this.length > LOG_LINES_MAX) this.shift();
-    for (const listener of this.listeners) listener(line);
   }
 }
 
@@ -106,10 +94,12 @@ export async function startServer({ options = {}, dataDir, prefix = [] } = {}) {
   };
   if (external) {
     const grpcPort = Number(external.port) - 1; // As Nakama has it.
-    return new Server({ host: external.hostname, port: external.port, grpcPort, log: new Log(), ...keys });
+    return new Server({ host: external.hostname, port: external.port, grpcPort, log: [], listeners: [], ...keys });
   }
   const directory = dataDir ?? (await newDataDir());
-  const log = new Log();
+  const log = [];
+  /** Each is given each line. */
+  const listeners = [];
   const [program, ...args] = [...prefix, binary(), ...commandLine(directory, options)];
   const child = spawn(program, args, {
     stdio: ["ignore", "pipe", "pipe"],
@@ -121,7 +111,7 @@ export async function startServer({ options = {}, dataDir, prefix = [] } = {}) {
   });
   const port = await within(
     Promise.race([
-      listeningPort(child, log),
+      listeningPort(child, log, listeners),
       exited.then(({ code, signal }) => {
         throw new Error(`the server left at once: code ${code}, ${signal}\n${log.join("\n")}`);
       }),
@@ -133,7 +123,7 @@ export async function startServer({ options = {}, dataDir, prefix = [] } = {}) {
     },
   );
   const found = { host: "127.0.0.1", port, grpcPort: grpcPort(log) };
-  return new Server({ ...found, child, exited, log, dataDir: directory, ...keys });
+  return new Server({ ...found, child, exited, log, listeners, dataDir: directory, ...keys });
 }
 
 export function binary() {
@@ -170,7 +160,7 @@ async function newDataDir() {
   return directory;
 }
 
-function listeningPort(child, log) {
+function listeningPort(child, log, listeners) {
   return new Promise((found) => {
     for (const stream of [child.stdout, child.stderr]) {
       let rest = "";
@@ -178,7 +168,9 @@ function listeningPort(child, log) {
         const lines = (rest + text).split("\n");
         rest = lines.pop();
         for (const line of lines) {
-          log.add(line);
+          log.push(line);
+          if (log.length > LOG_LINES_MAX) log.shift();
+          for (const listener of listeners) listener(line);
           const port = /listening on http:\/\/127\.0\.0\.1:(\d+)/.exec(line)?.[1];
           if (port) found(port);
         }
