@@ -80,6 +80,9 @@ enum Chore {
         /// Fail unless it holds of every row: 'ratio >= 0.75', the median ratio to the best other
         #[arg(long, value_name = "CONDITION", value_parser = peers::expectation)]
         expect: Option<f64>,
+        /// Compare throng with itself: its rows with this one, round by round; --expect is of that then
+        #[arg(long, value_name = "ROW")]
+        against: Option<String>,
         /// Only print the rows
         #[arg(long)]
         list: bool,
@@ -234,6 +237,7 @@ Examples:
   cargo xtask peers --with peers.toml --out results/peers
   cargo xtask peers plaintext-16 ws-64 --with peers.toml --rounds 1 --duration 1
   cargo xtask peers register rpc-lua --with peers.toml -- --seed 7
+  cargo xtask peers register-hooked-max rpc-write-max --against register-max
   cargo xtask peers --table results/peers";
 
 fn main() -> ExitCode {
@@ -243,20 +247,31 @@ fn main() -> ExitCode {
         Chore::Claims { only, quick, list, throng } => {
             claims::run(&claims::Request { only, quick, list, throng })
         }
-        Chore::Peers { rows, with, rounds, duration, out, expect, list, table, throng, load } => {
-            peers::run(&peers::Request {
-                rows,
-                with,
-                rounds,
-                duration_s: duration,
-                out,
-                expect,
-                list,
-                table,
-                throng,
-                load,
-            })
-        }
+        Chore::Peers {
+            rows,
+            with,
+            rounds,
+            duration,
+            out,
+            expect,
+            against,
+            list,
+            table,
+            throng,
+            load,
+        } => peers::run(&peers::Request {
+            rows,
+            with,
+            rounds,
+            duration_s: duration,
+            out,
+            expect,
+            against,
+            list,
+            table,
+            throng,
+            load,
+        }),
         Chore::Before { before, rows, rounds, out, expect, throng } => {
             let ask = peers::before::Request { before, rows, rounds, out, expect, throng };
             peers::before::run(&ask)

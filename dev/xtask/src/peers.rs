@@ -1,8 +1,9 @@
 //! `cargo xtask peers`: throng and other servers in the same rounds under the same generator.
 //!
-//! Each round runs every server of a row once, one after the other, who is first changing from round
-//! to round, each on one processor with the generator (`throng load`) on another. What comes out are
-//! ratios within a round and their spread; on a shared machine nothing else can be said.
+//! Each round runs every row, and of a row every server once, one after the other, who is first changing from
+//! round to round, each on one processor with the generator (`throng load`) on another. What comes out are
+//! ratios within a round and their spread, to other servers or to throng itself in another row; on a shared
+//! machine nothing else can be said.
 //!
 //! What is deliberately not here: other servers, and how they are built. A file names their commands.
 //! Data comes in from that file and from what `throng load` writes; it goes out as a table and as
@@ -54,8 +55,10 @@ pub struct Request {
     pub duration_s: Option<u32>,
     /// Where records and table go.
     pub out: Option<PathBuf>,
-    /// Least median ratio to the best other server, of every row.
+    /// Least median ratio to the best other server, or to the row of `against`, of every row.
     pub expect: Option<f64>,
+    /// The row with which throng's other rows are compared, round by round, instead of with other servers.
+    pub against: Option<String>,
     /// Only print the rows.
     pub list: bool,
     /// Only print the table of a folder's records.
@@ -99,15 +102,23 @@ pub fn run(ask: &Request) -> anyhow::Result<bool> {
         return Ok(true);
     }
     let peers = peers_of(ask)?;
-    let rows = plan::rows(&ask.rows)?;
+    let mut rows = plan::rows(&ask.rows)?;
+    let against =
+        ask.against.as_ref().map(|name| plan::rows(std::slice::from_ref(name))).transpose()?;
+    let against = against.map(|rows| rows[0]);
+    if let Some(against) = against {
+        rows.retain(|row| row.name != against.name);
+        rows.insert(0, against);
+    }
     let mut bench = Bench::new(ask, &rows)?;
     println!("about {} min\n", (bench.seconds(&rows, &peers) / 60).max(1));
-    let mut is_well = true;
-    for row in &rows {
-        is_well &= bench.row(row, &peers)?;
-    }
+    let is_well = bench.rows(&rows, &peers)?;
     print!("\n{}", bench.finish()?);
-    Ok(is_well && holds(ask.expect, &rows, &bench.records))
+    if let Some(against) = against {
+        rows.retain(|row| row.name != against.name);
+        print!("\n{}", table::against(&bench.records, &rows, against));
+    }
+    Ok(is_well && holds(ask.expect, &rows, against, &bench.records))
 }
 
 /// The other servers, if any are named.
@@ -117,13 +128,22 @@ fn peers_of(ask: &Request) -> anyhow::Result<Vec<Server>> {
 }
 
 /// Whether every row's ratio is what it should be; says so.
-fn holds(least: Option<f64>, rows: &[&'static Row], records: &[Record]) -> bool {
+fn holds(
+    least: Option<f64>,
+    rows: &[&'static Row],
+    against: Option<&'static Row>,
+    records: &[Record],
+) -> bool {
     let Some(least) = least else { return true };
     let mut holds = true;
     for row in rows {
-        let found = table::ratio(records, row).map(|it| it.median());
+        let found = match against {
+            Some(against) => table::ratio_to(records, row, against),
+            None => table::ratio(records, row),
+        };
+        let found = found.map(|it| it.median());
         let is_well = found.is_some_and(|ratio| ratio >= least);
-        let found = found.map_or("nobody beside throng".to_owned(), |it| format!("{it:.2}"));
+        let found = found.map_or("nothing to compare with".to_owned(), |it| format!("{it:.2}"));
         println!(
             "{} {}: {found}, {least} expected",
             if is_well { "ok  " } else { "FAIL" },
@@ -210,31 +230,43 @@ impl<'a> Bench<'a> {
         rows.iter().map(one).sum()
     }
 
-    /// All rounds of a row. Tells whether all went well.
-    fn row(&mut self, row: &Row, peers: &[Server]) -> anyhow::Result<bool> {
-        let servers = self.servers(row, peers);
-        self.records.retain(|record| record.row != row.name);
+    /// All rounds of all rows. Tells whether all went well.
+    fn rows(&mut self, rows: &[&Row], peers: &[Server]) -> anyhow::Result<bool> {
+        self.records.retain(|record| rows.iter().all(|row| record.row != row.name));
+        let rounds = rows.iter().map(|row| self.rounds(row)).max().unwrap_or(0);
         let mut is_well = true;
-        for round in 0..self.rounds(row) {
-            for (place, index) in (1..).zip(plan::order(round, servers.len())) {
-                let server = &servers[index];
-                print!("{:<17} round {} {:<20} ", row.name, round + 1, server.name);
-                match self.measure(row, server) {
-                    Ok(record) => {
-                        let found = table::per_cpu_second(&record.result).unwrap_or(0.0);
-                        println!("{found:>12.0} per CPU-second");
-                        self.records.push(Record { round: round + 1, place, ..record });
-                    }
-                    Err(error) => {
-                        println!("FAILED: {error:#}");
-                        is_well = false;
-                    }
+        for round in 0..rounds {
+            for row in rows {
+                if round < self.rounds(row) {
+                    is_well &= self.round(round, row, &self.servers(row, peers));
+                }
+                record::write(&self.out, &self.records)?;
+            }
+        }
+        rows.iter().for_each(|row| record::thin_out(&mut self.records, row.name));
+        record::write(&self.out, &self.records)?;
+        Ok(is_well)
+    }
+
+    /// One round of a row. Tells whether all went well.
+    fn round(&mut self, round: usize, row: &Row, servers: &[Server]) -> bool {
+        let mut is_well = true;
+        for (place, index) in (1..).zip(plan::order(round, servers.len())) {
+            let server = &servers[index];
+            print!("{:<17} round {} {:<20} ", row.name, round + 1, server.name);
+            match self.measure(row, server) {
+                Ok(record) => {
+                    let found = table::per_cpu_second(&record.result).unwrap_or(0.0);
+                    println!("{found:>12.0} per CPU-second");
+                    self.records.push(Record { round: round + 1, place, ..record });
+                }
+                Err(error) => {
+                    println!("FAILED: {error:#}");
+                    is_well = false;
                 }
             }
         }
-        record::thin_out(&mut self.records, row.name);
-        record::write(&self.out, &self.records)?;
-        Ok(is_well)
+        is_well
     }
 
     /// One run. Which round it was the caller knows.

@@ -104,6 +104,23 @@ pub fn ratio(records: &[Record], row: &Row) -> Option<Spread> {
     paired(&Runs::of(records, row, THRONG), &Runs::of(records, row, &best))
 }
 
+/// The ratio of throng in a row to throng in another one, of the rounds that both have.
+pub fn ratio_to(records: &[Record], row: &Row, against: &Row) -> Option<Spread> {
+    paired(&Runs::of(records, row, THRONG), &Runs::of(records, against, THRONG))
+}
+
+/// What throng does in rows beside what it does in another one, as Markdown.
+pub fn against(records: &[Record], rows: &[&Row], against: &Row) -> String {
+    let mut text =
+        format!("| throng, per CPU-second | ÷ {}, paired |\n|---|---:|\n", against.title);
+    for row in rows {
+        let ratio = ratio_to(records, row, against);
+        let ratio = ratio.map_or("–".to_owned(), |it| it.text(|ratio| format!("{ratio:.2}")));
+        let _ = writeln!(text, "| {} | {ratio} |", row.title);
+    }
+    text
+}
+
 /// Writes the lines of a row.
 type Lines = fn(&mut String, &[Record], &Row);
 
@@ -334,7 +351,7 @@ mod tests {
 
     use serde_json::json;
 
-    use super::{Spread, markdown, ratio, whole};
+    use super::{Spread, against, markdown, ratio, whole};
     use crate::peers::record::Record;
     use crate::peers::rows::ROWS;
 
@@ -383,6 +400,26 @@ mod tests {
         for (values, median) in [(&[3.0][..], 3.0), (&[4.0, 1.0], 2.5), (&[9.0, 1.0, 2.0], 2.0)] {
             assert!((Spread::of(values.to_vec()).unwrap().median() - median).abs() < 1e-9);
         }
+    }
+
+    #[test]
+    fn a_row_is_beside_another_round_by_round() {
+        let row = |name: &str| ROWS.iter().find(|row| row.name == name).unwrap();
+        let records = [
+            record("register-max", "throng", 1, 100.0),
+            record("register-max", "throng", 2, 200.0),
+            record("register-max", "other", 2, 1.0),
+            record("rpc-write-max", "throng", 1, 50.0),
+            record("rpc-write-max", "throng", 2, 120.0),
+            record("rpc-write-max", "throng", 3, 1.0),
+        ];
+        let rows = [row("rpc-write-max"), row("transfer-max")];
+        let text = against(&records, &rows, row("register-max"));
+        assert!(
+            text.contains("writes one object, durable, 64 connections | 0.55 (0.50–0.60) |"),
+            "{text}"
+        );
+        assert!(text.ends_with("durable, 64 connections | – |\n"), "{text}");
     }
 
     #[test]
