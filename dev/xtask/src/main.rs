@@ -80,8 +80,8 @@ enum Chore {
         /// Fail unless it holds of every row: 'ratio >= 0.75', the median ratio to the best other
         #[arg(long, value_name = "CONDITION", value_parser = peers::expectation)]
         expect: Option<f64>,
-        /// Compare throng with itself: its rows with this one, round by round; --expect is of that then
-        #[arg(long, value_name = "ROW")]
+        /// Measure throng alone, and compare its rows with this one, round by round; --expect is of that then
+        #[arg(long, value_name = "ROW", conflicts_with = "with")]
         against: Option<String>,
         /// Only print the rows
         #[arg(long)]

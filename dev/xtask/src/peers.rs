@@ -101,7 +101,7 @@ pub fn run(ask: &Request) -> anyhow::Result<bool> {
         print!("{}", table::markdown(&record::read(folder)?));
         return Ok(true);
     }
-    let peers = peers_of(ask)?;
+    let peers = if ask.against.is_some() { Vec::new() } else { peers_of(ask)? };
     let mut rows = plan::rows(&ask.rows)?;
     let against =
         ask.against.as_ref().map(|name| plan::rows(std::slice::from_ref(name))).transpose()?;
