@@ -53,6 +53,8 @@ pub(crate) struct Desk {
     payers: BTreeMap<Principal, usize>,
     /// The same of addresses, of which limits hold.
     clients: BTreeMap<u128, usize>,
+    /// How many all matches have.
+    of_matches: usize,
     is_stopping: bool,
     log: OncePerSecond,
     began: Instant,
@@ -70,6 +72,7 @@ impl Desk {
             tickets: BTreeMap::new(),
             payers: BTreeMap::new(),
             clients: BTreeMap::new(),
+            of_matches: 0,
             is_stopping: false,
             log: OncePerSecond::default(),
             began: Instant::now(),
@@ -110,6 +113,7 @@ impl Desk {
         let before = self.tickets.insert(key, id);
         assert!(before.is_none(), "ticket {} of thread {} is used twice", key.1, key.0.0);
         *self.payers.entry(payer.principal).or_default() += 1;
+        self.of_matches += usize::from(is_match(payer.principal));
         if let Some(client) = payer.client {
             *self.clients.entry(client).or_default() += 1;
         }
@@ -140,6 +144,10 @@ impl Desk {
             {
                 let most = settings.requests_per_user;
                 return Err(FetchError::PerUser { payer: principal.to_string(), most });
+            }
+            // A player makes as many as may be made, and they cost no account.
+            Principal::Match(_) if self.of_matches >= room.div_ceil(2) => {
+                return Err(FetchError::Waiting { most: settings.waiting_max });
             }
             _ => {}
         }
@@ -182,6 +190,7 @@ impl Desk {
         self.tickets.remove(&key);
         self.carrier.stats.fetch_requests_now.down();
         take_one(&mut self.payers, payer.principal);
+        self.of_matches -= usize::from(is_match(payer.principal));
         if let Some(client) = payer.client {
             take_one(&mut self.clients, client);
         }
@@ -227,6 +236,10 @@ impl Desk {
             tracing::warn!(others, "a request of a script ({payer}) was refused: {error}");
         }
     }
+}
+
+fn is_match(payer: Principal) -> bool {
+    matches!(payer, Principal::Match(_))
 }
 
 /// Makes a request within the time that its script gave.

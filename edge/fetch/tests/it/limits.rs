@@ -185,6 +185,32 @@ fn calls_of_nobody_in_particular_leave_half_of_the_places() {
     assert_eq!(slow.connections(), 2);
 }
 
+/// Each of them has less than one may have.
+#[test]
+fn matches_together_leave_half_of_the_places() {
+    let (slow, server) = (Server::silent("127.0.0.1"), quick("127.0.0.2"));
+    let mut rig = Rig::new(FetchSettings { requests_max: 8, waiting_max: 12, ..settings() });
+    let of = |number| Principal::Match(Uuid::from_u128(number));
+    let tickets: Vec<u64> =
+        (0..30).map(|number| rig.start(of(number % 15), request(slow.url("/")))).collect();
+    for excess in &tickets[10..] {
+        let (ticket, result) = rig.next();
+        assert_eq!(ticket, *excess);
+        assert!(result.unwrap_err().0.contains("fetch.waiting_max"));
+    }
+    for payer in [ANN, Principal::Server, Principal::Address(5)] {
+        let ticket = rig.start(payer, request(server.url("/")));
+        let (of, result) = rig.next();
+        assert_eq!((of, result.unwrap().code), (ticket, 200));
+    }
+    // What has ended counts no more.
+    rig.door.cancel(tickets[0]);
+    rig.start(of(40), request(slow.url("/")));
+    let ticket = rig.start(of(41), request(slow.url("/")));
+    assert_eq!(rig.next().0, ticket);
+    assert_eq!(rig.count("fetch_requests_now"), 10);
+}
+
 #[test]
 fn a_redirect_does_not_go_around_the_limit_of_a_host() {
     let slow = Server::silent("127.0.0.2");

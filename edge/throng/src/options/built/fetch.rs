@@ -73,7 +73,8 @@ pub(super) const ROWS: &[Opt] = &[
         "fetch.waiting_max",
         number(0, 1_000_000, "requests"),
         "1024",
-        "Requests that wait for their turn. One more is an error in the script.",
+        "Requests that wait for their turn. One more is an error in the script; so is one of a match when matches have \
+         half of all that may wait or be under way.",
     ),
     ours(
         "fetch.request_max_bytes",
