@@ -2,7 +2,7 @@
 //! tells all threads that a node has come or gone.
 //!
 //! ```text
-//! thread ── GateMail::Parcel, Directory, Cache, Sever ──▶ gate ── letters ──▶ Way (a transport)
+//! thread ── GateMail::Parcel, Directory, Cache, Sessions ──▶ gate ── letters ──▶ Way (a transport)
 //! (a transport) ── GateMail::Letter ──▶ gate ── mail ──▶ thread
 //! (membership) ── GateMail::Node ──▶ gate ── Nodes ──▶ every thread
 //! ```

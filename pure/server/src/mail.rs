@@ -7,11 +7,11 @@
 //! core ── Requests ──▶ room ── Deliver, Forward ──▶ core
 //! worker, room ── Create, Signal, Cancel, TakeBack ──▶ room, core ── Answer ──▶ worker, room
 //! room ── Chase, Zone ──▶ room      the wiring ── Zone ──▶ room      room ── Zone ──▶ batcher ── Zone ──▶ room
-//! room ── Directory ──▶ every thread that lists        worker, room ── Sever ──▶ every core
+//! room ── Directory ──▶ every thread that lists        worker, room ── Sessions ──▶ every core
 //! worker, room ── Notify, Streams ──▶ room             worker, room ── Cache ──▶ worker, room
 //! core, worker, room ── Events ──▶ thread of events     the network ── Fetched ──▶ worker, room
 //! loader ── Guests ──▶ worker, room, then core ── Holds, Retired, Spent, Took ──▶ loader      a signal ── Signal ──▶ loader
-//! core, worker, room ── Parcel, Directory, Cache, Sever ──▶ gate ── to other nodes, and from them
+//! core, worker, room ── Parcel, Directory, Cache, Sessions ──▶ gate ── to other nodes, and from them
 //! a transport ── Letter, Node ──▶ gate ── Nodes ──▶ every thread
 //! ```
 //!
@@ -151,8 +151,8 @@ pub enum RoomMail {
     /// circle?
     Chase { id: Uuid, chase: Box<Chase> },
     /// From a room: what became of a `Create` or `Signal`, or of a wish for a stream; from a core, if
-    /// that was for a session that has ended.
-    Answer { request: u64, outcome: Result<RoomAnswer, RoomError> },
+    /// that was for a session that has ended. `node`: which says so.
+    Answer { node: NodeId, request: u64, outcome: Result<RoomAnswer, RoomError> },
     /// From workers and other rooms: notifications for the sockets of its users.
     Notify(Vec<Sent>),
     /// From workers and other rooms: what scripts want of streams, in order.
@@ -239,8 +239,8 @@ pub enum EventsMail {
 #[allow(missing_docs, reason = "each variant's text names its fields")]
 pub enum News {
     /// From a room: what became of a `Create` or `Signal`, or of a wish for a stream; from a core, if
-    /// that was for a session that has ended.
-    Answer { request: u64, outcome: Result<RoomAnswer, RoomError> },
+    /// that was for a session that has ended. `node`: which says so.
+    Answer { node: NodeId, request: u64, outcome: Result<RoomAnswer, RoomError> },
     /// As [`RoomMail::Directory`].
     #[serde(skip)]
     Directory(Arc<[DirectoryEvent]>),
@@ -456,10 +456,10 @@ impl Waiter {
         topology: &Topology,
         outcome: Result<RoomAnswer, RoomError>,
     ) -> (ThreadId, Mail) {
-        let request = self.request;
+        let (node, request) = (topology.nodes.here(), self.request);
         match self.who {
-            Asker::Worker(to) => to.seal(topology, News::Answer { request, outcome }),
-            Asker::Room(to) => to.seal(topology, RoomMail::Answer { request, outcome }),
+            Asker::Worker(to) => to.seal(topology, News::Answer { node, request, outcome }),
+            Asker::Room(to) => to.seal(topology, RoomMail::Answer { node, request, outcome }),
         }
     }
 }

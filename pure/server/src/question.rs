@@ -44,6 +44,32 @@ impl Question {
         }
     }
 
+    /// Whether that node may have said this of it: what a room says that is asked this, and no other node than the
+    /// one whose room is. What a joiner's node says comes from any; so does it that matches wait in a circle,
+    /// which whoever of them finds it says.
+    pub(crate) fn takes(
+        self,
+        (here, from): (NodeId, NodeId),
+        outcome: &Result<RoomAnswer, RoomError>,
+    ) -> bool {
+        let (is_asked, is_its_kind) = match self {
+            Self::Creation(_) => (from == here, matches!(outcome, Ok(RoomAnswer::Text(_)))),
+            Self::Signal(to) => {
+                let is_asked = to.node.is_none_or(|node| node == from);
+                (is_asked, matches!(outcome, Ok(RoomAnswer::Text(_))))
+            }
+            Self::Stream { node, is_joined } => {
+                (is_joined || node == from, matches!(outcome, Ok(RoomAnswer::Stream(_))))
+            }
+            Self::Run | Self::Fetch => return false,
+        };
+        match outcome {
+            Ok(_) => is_asked && is_its_kind,
+            Err(RoomError::Circle) => self.target().is_some(),
+            Err(_) => is_asked || from == here,
+        }
+    }
+
     /// Whether it is a room that answers.
     pub(crate) fn is_of_room(self) -> bool {
         match self {
@@ -68,7 +94,7 @@ impl Question {
         }
     }
 
-    /// What a script is told of what a room has said, or that it has said nothing.
+    /// What a script is told of what a room has said ([`Self::takes`]), or that it has said nothing.
     pub(crate) fn answer(self, outcome: Result<RoomAnswer, RoomError>) -> Answer {
         match (self, outcome) {
             (Self::Creation(_) | Self::Signal(_), Ok(RoomAnswer::Text(text))) => {
@@ -130,6 +156,47 @@ impl Question {
             Self::Creation(_) | Self::Signal(_) | Self::Stream { .. } | Self::Run | Self::Fetch => {
                 None
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use game::match_id::MatchId;
+    use game::node::{Incarnation, NodeId, Nodes};
+    use game::stream::StreamAnswer;
+    use uuid::Uuid;
+
+    use super::Question;
+    use crate::mail::{RoomAnswer, RoomError};
+
+    fn node(name: &str) -> NodeId {
+        Nodes::new(&["a", "b", "c"], name, Incarnation(1)).unwrap().here()
+    }
+
+    /// Which nodes of three may say it, of whom the first asks: as letters of their names.
+    fn may_say(question: Question, outcome: &Result<RoomAnswer, RoomError>) -> String {
+        let names = ["a", "b", "c"].into_iter();
+        names.filter(|name| question.takes((node("a"), node(name)), outcome)).collect()
+    }
+
+    #[test]
+    fn who_was_asked_may_answer_and_what_was_asked() {
+        let text = Ok(RoomAnswer::Text("t".into()));
+        let stream = Ok(RoomAnswer::Stream(StreamAnswer::Count(1)));
+        let (silent, circle) = (Err(RoomError::Silent), Err(RoomError::Circle));
+        let id = |name| MatchId::authoritative(Uuid::from_u128(1), node(name));
+        let of = |is_joined| Question::Stream { node: node("b"), is_joined };
+        for (question, expected) in [
+            (Question::Creation(id("a")), ["a", "", "a", "abc"]),
+            (Question::Signal(id("b")), ["b", "", "ab", "abc"]),
+            (of(false), ["", "b", "ab", ""]),
+            (of(true), ["", "abc", "abc", ""]),
+            (Question::Run, ["", "", "", ""]),
+            (Question::Fetch, ["", "", "", ""]),
+        ] {
+            let may = [&text, &stream, &silent, &circle].map(|it| may_say(question, it));
+            assert_eq!(may, expected, "{question:?}");
         }
     }
 }

@@ -198,7 +198,9 @@ impl Room {
             }
             RoomMail::TakeBack { from, id } => self.taken_back(id, from),
             RoomMail::Chase { id, chase } => self.chased(*chase, id),
-            RoomMail::Answer { request, outcome } => self.answered(now, request, outcome),
+            RoomMail::Answer { node, request, outcome } => {
+                self.answered(now, (node, request), outcome);
+            }
             RoomMail::Cancel { id } if self.matches.contains_key(&id) => {
                 tracing::warn!(match_id = %id, "ended: its creator had given up waiting");
                 self.end_match(id, None);

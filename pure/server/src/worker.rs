@@ -222,7 +222,9 @@ impl Worker {
             }
             News::Cache(changes) => changes.iter().for_each(|one| self.resources.cache.apply(one)),
             News::Nodes(topology) => self.nodes_changed(now, topology),
-            News::Answer { request, outcome } => self.room_answered(now, request, outcome),
+            News::Answer { node, request, outcome } => {
+                self.room_answered(now, (node, request), outcome);
+            }
             News::Returned(list) => list.into_iter().for_each(|one| self.returned(now, one)),
             News::Fetched(fetched) => self.fetched(now, *fetched),
             News::Guests(new) => self.take_guests(*new),

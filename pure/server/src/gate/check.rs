@@ -32,7 +32,10 @@ impl Check<'_> {
         match body {
             Body::Core(to, mail) => self.topology.cores.contains(to) && self.core_mail(mail),
             Body::Room(to, mail) => self.topology.rooms.contains(to) && self.room_mail(mail),
-            Body::Worker(to, News::Answer { .. }) => self.is_worker(*to),
+            // Whether it is one to what was asked, who has asked knows (`question`).
+            Body::Worker(to, News::Answer { node, .. }) => {
+                *node == self.from && self.is_worker(*to)
+            }
             Body::Worker(..) => false,
             Body::Directory(events) => events.iter().all(|event| self.event(event)),
             Body::Cache(changes) => {
@@ -70,7 +73,8 @@ impl Check<'_> {
                 let Chase { by, from, before, last, .. } = **chase;
                 [Some(from), by.plays, before, Some(last.1)].iter().all(|who| self.reply(*who))
             }
-            RoomMail::Answer { .. } | RoomMail::Notify(_) => true,
+            RoomMail::Answer { node, .. } => *node == self.from,
+            RoomMail::Notify(_) => true,
             RoomMail::Create { .. }
             | RoomMail::Cancel { .. }
             | RoomMail::Directory(_)

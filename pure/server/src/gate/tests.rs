@@ -119,6 +119,10 @@ fn created(of: NodeId, by: NodeId) -> DirectoryEvent {
     }
 }
 
+fn answer(node: NodeId) -> News {
+    News::Answer { node, request: 1, outcome: Err(RoomError::NotFound) }
+}
+
 fn delivery() -> CoreMail {
     let to = [ConnId { slot: 1, generation: 2 }].into_iter().collect();
     CoreMail::Deliver(vec![Delivery { frame: Bytes::from_static(b"f"), to, then: Then::Nothing }])
@@ -167,11 +171,14 @@ fn samples(a: &mut Side, b: &Side) -> Vec<Vec<u8>> {
             data: Bytes::from_static(b"d"),
         }),
         room(RoomMail::Chase { id, chase: Box::new(chase) }),
-        room(RoomMail::Answer { request: 1, outcome: Err(RoomError::Silent) }),
+        room(RoomMail::Answer {
+            node: from.nodes.here(),
+            request: 1,
+            outcome: Err(RoomError::Silent),
+        }),
         room(RoomMail::Streams(vec![wish])),
         room(RoomMail::Notify(notices)),
-        WorkerAddress::Hasher(to.hasher)
-            .seal(&from, News::Answer { request: 1, outcome: Err(RoomError::NotFound) }),
+        WorkerAddress::Hasher(to.hasher).seal(&from, answer(from.nodes.here())),
         gate.seal(&from, GateMail::Sessions(Arc::new(session_changes))),
         gate.seal(&from, GateMail::Directory(events)),
         gate.seal(&from, GateMail::Cache(changes)),
@@ -303,7 +310,6 @@ fn a_node_speaks_for_its_own_matches_users_and_entries_alone() {
         cache.put(now, "k", Value::Int(1), 0).unwrap();
         Body::Cache(Arc::from(cache.take_changes()))
     };
-    let answer = || News::Answer { request: 1, outcome: Err(RoomError::Silent) };
     let no_batcher = address(there, to.hasher.thread().0);
     let mut takes = |body| is_taken(&mut b, &from, body);
     assert!(takes(event(here, here)));
@@ -317,8 +323,14 @@ fn a_node_speaks_for_its_own_matches_users_and_entries_alone() {
     assert!(takes(change(here, NOW)));
     assert!(!takes(change(third.nodes.here(), NOW)));
     assert!(!takes(change(here, NOW.after_ms(3_600_000))), "a clock that is far ahead");
-    assert!(takes(Body::Worker(WorkerAddress::Batcher(to.batcher), answer())));
-    assert!(!takes(Body::Worker(WorkerAddress::Batcher(no_batcher), answer())));
+    let batcher = WorkerAddress::Batcher(to.batcher);
+    assert!(takes(Body::Worker(batcher, answer(here))));
+    assert!(!takes(Body::Worker(WorkerAddress::Batcher(no_batcher), answer(here))));
+    assert!(!takes(Body::Worker(batcher, answer(third.nodes.here()))), "a third node's answer");
+    let said = |node| RoomMail::Answer { node, request: 1, outcome: Err(RoomError::Silent) };
+    assert!(takes(Body::Room(to.rooms[0], said(here))));
+    assert!(!takes(Body::Room(to.rooms[0], said(third.nodes.here()))), "a third node's answer");
+    assert!(!takes(Body::Room(to.rooms[0], said(there))), "an answer of ours");
 }
 
 /// An address as a letter may have it.

@@ -15,6 +15,7 @@ use event::Now;
 use game::fetch::{FetchRequest, Principal};
 use game::guest::{Answer, Ask, HostError, Reply, ScriptError, ScriptFailure};
 use game::match_id::MatchId;
+use game::node::NodeId;
 use game::stream::{StreamId, StreamRequest};
 use uuid::Uuid;
 
@@ -222,12 +223,13 @@ impl Room {
     pub(super) fn answered(
         &mut self,
         now: Now,
-        request: u64,
+        (node, request): (NodeId, u64),
         outcome: Result<RoomAnswer, RoomError>,
     ) {
         let asker = self.asks.get(&request).and_then(|id| self.matches.get(id)?.waiting.as_ref());
-        if asker.is_some_and(|waiting| !waiting.asked.question.is_of_room()) {
-            // No room was asked it, whatever another node says.
+        let nodes = (self.me.node(), node);
+        if asker.is_some_and(|waiting| !waiting.asked.question.takes(nodes, &outcome)) {
+            // It was not asked there, whatever another node says.
             return self.stats.late_answers.up();
         }
         let Some((id, begun, asked)) = self.take_asker(request) else { return };
@@ -248,7 +250,7 @@ impl Room {
         };
         let lost: Vec<(u64, RoomError)> = self.asks.values().filter_map(lost).collect();
         for (request, why) in lost {
-            self.answered(now, request, Err(why));
+            self.answered(now, (self.me.node(), request), Err(why));
         }
     }
 

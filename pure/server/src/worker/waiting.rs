@@ -27,6 +27,7 @@ use game::guest::{
     ScriptFailure, Scripts, Step,
 };
 use game::match_id::MatchId;
+use game::node::NodeId;
 use game::session::Claims;
 use game::stream::Payer;
 
@@ -407,13 +408,14 @@ impl Worker {
     pub(super) fn room_answered(
         &mut self,
         now: Now,
-        number: u64,
+        (node, number): (NodeId, u64),
         outcome: Result<RoomAnswer, RoomError>,
     ) {
-        let is_of_room = |waiting: &Waiting| waiting.question.is_of_room();
-        let is_awaited = self.waiting.calls.get(&number).is_some_and(is_of_room);
+        let nodes = (self.topology.nodes.here(), node);
+        let takes = |waiting: &Waiting| waiting.question.takes(nodes, &outcome);
+        let is_awaited = self.waiting.calls.get(&number).is_some_and(takes);
         let Some(waiting) = is_awaited.then(|| self.unpark(now, number)).flatten() else {
-            // Too late: the question was given up. Or no room was asked it, whatever another node says.
+            // Too late: the question was given up. Or it was not asked there, whatever another node says.
             return self.stats.late_answers.up();
         };
         let Waiting { guest, question, .. } = waiting;

@@ -263,7 +263,10 @@ fn no_room_answers_a_match_in_a_servers_place() {
     let before = rig.stat("late_answers");
     for request in 0..9 {
         let outcome = Ok(RoomAnswer::Text("forged".into()));
-        rig.mail(rig.topology.rooms[0], RoomMail::Answer { request, outcome });
+        rig.mail(
+            rig.topology.rooms[0],
+            RoomMail::Answer { node: rig.topology.nodes.here(), request, outcome },
+        );
     }
     rig.settle();
     assert_eq!((rig.stat("late_answers") - before, rig.stat("match_callbacks_waiting")), (9, 1));

@@ -2,7 +2,9 @@
 //! it is played, and how a wait ends that nobody answers.
 
 use event::{CloseReason, ThreadId};
-use server::mail::RoomMail;
+use game::node::{Incarnation, Nodes};
+use game::stream::StreamAnswer;
+use server::mail::{RoomAnswer, RoomMail};
 use server::settings::Settings;
 
 use crate::rig::{Client, Plan, Rig};
@@ -360,4 +362,31 @@ fn the_end_of_a_match_is_told_to_all_who_wait_for_it() {
     rig.settle();
     assert_eq!((rig.stat("authoritative_matches"), rig.stat("match_callbacks_waiting")), (1, 0));
     assert_eq!(rig.stat("presences"), 0);
+}
+
+/// Another node may say whatever it likes.
+#[test]
+fn nobody_answers_a_match_what_it_has_not_asked() {
+    let rig = rig(|_| {});
+    let [one, two] = pair(&rig);
+    signal(&rig, &one, &format!("asks loop {two}"));
+    freeze(&rig, 1, true);
+    rig.advance(200);
+    assert_eq!(rig.stat("match_callbacks_waiting"), 1);
+    let before = rig.stat("late_answers");
+    let other = Nodes::new(&["node1", "z"], "z", Incarnation(1)).unwrap().here();
+    let count = RoomAnswer::Stream(StreamAnswer::Count(7));
+    let text = RoomAnswer::Text("forged".into());
+    for (node, forged) in [(rig.topology.nodes.here(), count), (other, text)] {
+        for request in 0..9 {
+            let outcome = Ok(forged.clone());
+            rig.mail(rig.topology.rooms[0], RoomMail::Answer { node, request, outcome });
+        }
+    }
+    rig.settle();
+    let late = rig.stat("late_answers") - before;
+    assert_eq!((late, rig.stat("match_callbacks_waiting")), (18, 1));
+    freeze(&rig, 1, false);
+    rig.settle();
+    assert!(signal(&rig, &one, "log").contains("ask done echo x"));
 }

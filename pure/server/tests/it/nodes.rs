@@ -135,7 +135,8 @@ fn what_goes_to_another_node_is_read_as_it_was_written() {
     let (before, last) = (Some(from), (id, from));
     let chase = Chase { by, from, before, is_nested: true, last, steps_left: 1 };
     there(&RoomMail::Chase { id, chase: Box::new(chase) });
-    there(&RoomMail::Answer { request: 4, outcome: Err(RoomError::Silent) });
+    let node = topology.nodes.here();
+    there(&RoomMail::Answer { node, request: 4, outcome: Err(RoomError::Silent) });
     there(&RoomMail::Notify(vec![sent]));
     there(&RoomMail::Streams(streams(&topology)));
 
@@ -147,7 +148,7 @@ fn what_goes_to_another_node_is_read_as_it_was_written() {
     let wish = Box::new(streams(&topology).remove(0));
     there(&CoreMail::Forward(Box::new(RoomRequest::Stream(wish))));
     let text = RoomAnswer::Text(Bytes::from_static(b"t"));
-    there(&News::Answer { request: 3, outcome: Ok(text) });
+    there(&News::Answer { node, request: 3, outcome: Ok(text) });
 }
 
 #[test]

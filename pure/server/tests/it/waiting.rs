@@ -2,6 +2,9 @@
 //! becomes of a call whose answer does not come. One caller and one room, so that whoever keeps them is
 //! noticed.
 
+use game::node::{Incarnation, Nodes};
+use game::stream::StreamAnswer;
+use server::mail::{CallerMail, News, RoomAnswer, RoomError};
 use server::settings::Settings;
 
 use crate::rig::{Client, Plan, Rig, request};
@@ -376,4 +379,58 @@ fn places_behind(function: &str) -> u64 {
 fn what_a_call_computes_between_two_waits_counts_as_what_it_computes_behind_the_last() {
     assert_eq!(places_behind("count"), 1);
     assert_eq!(places_behind("count_twice"), 1);
+}
+
+/// Another node may say whatever it likes of any question.
+#[test]
+fn nobody_answers_a_call_what_it_has_not_asked() {
+    let rig = rig_with(|_| ());
+    let room = rig.topology.rooms[0];
+    rig.freeze(room, true);
+    let waiting = ["count", "signal"].map(|id| rig.begin_rpc(None, id, "x"));
+    let other = Nodes::new(&["node1", "z"], "z", Incarnation(1)).unwrap().here();
+    let text = || Ok(RoomAnswer::Text("forged".into()));
+    let count = || Ok(RoomAnswer::Stream(StreamAnswer::Count(7)));
+    let forge = |outcome: &dyn Fn() -> Result<RoomAnswer, RoomError>| {
+        for request in 0..9 {
+            let answer = News::Answer { node: other, request, outcome: outcome() };
+            rig.mail(rig.topology.callers[0], CallerMail::News(answer));
+        }
+        rig.settle();
+    };
+    assert_eq!(rig.stat("calls_waiting_now"), 2);
+    forge(&text);
+    forge(&count);
+    forge(&|| Err(RoomError::NotFound));
+    assert_eq!((rig.stat("late_answers"), rig.stat("calls_waiting_now")), (27, 2));
+    rig.freeze(room, false);
+    rig.settle();
+    let answers = waiting.map(|client| rig.body(client));
+    assert_eq!(answers, ["0", "x for nil"]);
+}
+
+/// A room that is asked about a stream says what a match says, and the other way round.
+#[test]
+fn a_call_does_not_take_an_answer_of_another_kind() {
+    let rig = rig_with(|_| ());
+    let (room, here) = (rig.topology.rooms[0], rig.topology.nodes.here());
+    let outcomes: [(&str, RoomAnswer, &str); 2] = [
+        ("count", RoomAnswer::Text("forged".into()), "0"),
+        ("signal", RoomAnswer::Stream(StreamAnswer::Count(7)), "x for nil"),
+    ];
+    for (id, forged, answer) in outcomes {
+        rig.freeze(room, true);
+        let client = rig.begin_rpc(None, id, "x");
+        for request in 0..9 {
+            let outcome = Ok(forged.clone());
+            let mail = CallerMail::News(News::Answer { node: here, request, outcome });
+            rig.mail(rig.topology.callers[0], mail);
+        }
+        rig.settle();
+        assert_eq!((rig.stat("calls_waiting_now"), rig.body(client).as_str()), (1, ""));
+        rig.freeze(room, false);
+        rig.settle();
+        assert_eq!(rig.body(client), answer);
+    }
+    assert_eq!(rig.stat("late_answers"), 18);
 }

@@ -403,9 +403,9 @@ impl World {
             return Some(mail);
         }
         Some(match caller.open(mail) {
-            CallerMail::News(News::Answer { request, outcome }) => {
+            CallerMail::News(News::Answer { node, request, outcome }) => {
                 let request = request.saturating_sub(1);
-                caller.seal(&topology, CallerMail::News(News::Answer { request, outcome })).1
+                caller.seal(&topology, CallerMail::News(News::Answer { node, request, outcome })).1
             }
             other => caller.seal(&topology, other).1,
         })
