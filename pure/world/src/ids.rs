@@ -83,6 +83,11 @@ impl Slots {
         Self { free: free.into(), taken }
     }
 
+    /// Ticks are counted from `gone` on.
+    pub(crate) fn count_anew(&mut self, gone: u32) {
+        self.free.iter_mut().for_each(|(_, from)| *from = from.saturating_sub(gone));
+    }
+
     /// Takes an id that was taken before: about when the slots were saved, which then tell of the next one, or
     /// after; `false` if somebody has it, or has had a newer one.
     pub(crate) fn take_this(&mut self, id: EntityId) -> bool {

@@ -28,8 +28,9 @@ use crate::space::{BINS_MAX, Point, UNITS_PER_METRE, units};
 use crate::tree::{CELL_SIDE_MIN, CellId, Tree};
 use bytes::{Kind, Reader, begin, open, put_entity, put_id, put_point, seal};
 
-/// The last tick that is believed: a zone of 60 Hz is there in a year, and has as many left.
-const LAST_TICK: u32 = u32::MAX / 2;
+/// A zone that goes on behind so many ticks begins again with the first of them: after 1.7 years of 20 Hz, and
+/// after 207 days of 60 Hz.
+const TICKS_KEPT: u32 = 1 << 30;
 
 /// Why parts are not what was saved, or not of this zone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -107,7 +108,7 @@ pub struct Drone {
 pub struct Saved {
     /// Bins on a side of the world.
     pub bins: u16,
-    /// The newest tick that it tells of.
+    /// The newest tick that it tells of, of a restored zone below 2³⁰.
     pub tick: u32,
     /// Who hands out ids.
     pub slots: Slots,
@@ -120,6 +121,10 @@ pub struct Saved {
 }
 
 impl Saved {
+    /// The last tick that a zone may compute, and that is believed: what is added to ticks has room behind it. A
+    /// zone of 60 Hz is there after 2.2 years without a stop.
+    pub const LAST_TICK: u32 = u32::MAX - (1 << 20);
+
     /// What a cell adds to a snapshot: its entities.
     #[must_use]
     pub fn piece(entities: &[Entity]) -> Vec<u8> {
@@ -189,7 +194,7 @@ impl Saved {
     }
 
     /// What was saved in these parts, in the order in which they were written, for a world with `bins` on a
-    /// side.
+    /// side. Ticks are counted anew from time to time, so that they do not come to their end.
     ///
     /// # Errors
     /// [`Damaged`], whatever is not as it was written.
@@ -206,6 +211,7 @@ impl Saved {
             saved.happened(open(part, Kind::Events)?, (of, number), &mut ships)?;
         }
         saved.settle(ships)?;
+        saved.count_anew();
         Ok(saved)
     }
 
@@ -214,7 +220,7 @@ impl Saved {
         if !(CELL_SIDE_MIN..=BINS_MAX).contains(&bins) {
             return Err(Damaged::Wrong("the side of the world"));
         }
-        if tick > LAST_TICK {
+        if tick > Self::LAST_TICK {
             return Err(Damaged::Wrong("the tick"));
         }
         let taken = reader.u32()?;
@@ -250,7 +256,7 @@ impl Saved {
         ships: &mut BTreeMap<EntityId, Entity>,
     ) -> Result<(), Damaged> {
         let (of, number, tick) = (reader.u32()?, reader.u32()?, reader.u32()?);
-        if (of, number) != after || !(self.tick..=LAST_TICK).contains(&tick) {
+        if (of, number) != after || !(self.tick..=Self::LAST_TICK).contains(&tick) {
             return Err(Damaged::Gap { tick: of });
         }
         self.tick = tick;
@@ -309,6 +315,16 @@ impl Saved {
             }
         }
         Ok(())
+    }
+
+    /// Names the newest tick by a low number, and all others as far before and behind it.
+    fn count_anew(&mut self) {
+        let gone = self.tick - self.tick % TICKS_KEPT;
+        self.tick -= gone;
+        self.slots.count_anew(gone);
+        for waiting in self.entities.iter_mut().flat_map(|entity| &mut entity.waiting) {
+            waiting.tick = waiting.tick.saturating_sub(gone);
+        }
     }
 
     /// What the one cell with which a restored zone begins would have shown of the newest tick.

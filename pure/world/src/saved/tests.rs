@@ -14,18 +14,23 @@ use crate::{Cell, Orders};
 const BINS: u16 = 8;
 
 fn sample() -> Vec<Vec<u8>> {
+    sample_behind(0)
+}
+
+/// The same behind so many ticks.
+fn sample_behind(ticks: u32) -> Vec<Vec<u8>> {
     let mut slots = Slots::default();
     let ships: Vec<_> = (0..6).map(|_| slots.take(0).unwrap()).collect();
-    slots.give_back(ships[5], 3);
+    slots.give_back(ships[5], ticks + 3);
     let mut entities: Vec<_> =
         ships[..5].iter().map(|id| Entity::new(*id, Point { x: 9_000, y: 9_000 })).collect();
     let control = Control { turn: -3, thrust: 2, fire: true };
-    entities[1].waiting = (4..7).map(|seq| Numbered { seq, tick: seq, control }).collect();
+    entities[1].waiting = (4..7).map(|seq| Numbered { seq, tick: ticks + seq, control }).collect();
     entities[2].lie_down();
     let pilot = |who, ship: usize| Pilot { who, ship: ships[ship], score: Score::default() };
     let saved = Saved {
         bins: BINS,
-        tick: 9,
+        tick: ticks + 9,
         slots,
         entities: Vec::new(),
         pilots: vec![pilot(1, 0), pilot(2, 1)],
@@ -38,7 +43,8 @@ fn sample() -> Vec<Vec<u8>> {
         Event::Left { ship: ships[1] },
     ];
     let snapshot = saved.snapshot(&[Saved::piece(&entities[3..]), Saved::piece(&entities[..3])]);
-    vec![snapshot, Saved::events(9, 0, 12, &events), Saved::events(9, 1, 12, &[])]
+    let later = |number, events| Saved::events(ticks + 9, number, ticks + 12, events);
+    vec![snapshot, later(0, &events), later(1, &[])]
 }
 
 #[test]
@@ -53,6 +59,21 @@ fn what_is_written_is_read_and_what_happened_since_is_done() {
     let head = Saved { entities: Vec::new(), ..saved.clone() };
     let again = vec![head.snapshot(&[Saved::piece(&saved.entities)])];
     assert_eq!(Saved::restore(&again, BINS).unwrap(), saved);
+}
+
+/// However long a zone has been there, it goes on, and its ticks are counted anew.
+#[test]
+fn ticks_do_not_come_to_their_end() {
+    let young = Saved::restore(&sample(), BINS).unwrap();
+    for ticks in [1 << 30, 1 << 31, 3 << 30] {
+        assert_eq!(Saved::restore(&sample_behind(ticks), BINS).as_ref(), Ok(&young), "{ticks}");
+    }
+    let last = Saved::restore(&sample_behind(Saved::LAST_TICK - 12), BINS).unwrap();
+    assert_eq!(last.tick, Saved::LAST_TICK % (1 << 30));
+    let wrong = Err(Damaged::Wrong("the tick"));
+    assert_eq!(Saved::restore(&sample_behind(Saved::LAST_TICK - 8), BINS), wrong);
+    let gap = Damaged::Gap { tick: Saved::LAST_TICK - 2 };
+    assert_eq!(Saved::restore(&sample_behind(Saved::LAST_TICK - 11), BINS), Err(gap));
 }
 
 #[test]
