@@ -1,7 +1,7 @@
 /**
- * The zone behind `kill -9`, through nakama-js: it goes on within two seconds, pilots get back their ships and the
- * scores that they were told, and one that cannot go on keeps the
- * server from starting, with the cure (one that is damaged: edge/throng/tests/it/process.rs).
+ * The zone behind the end of its server, through nakama-js: after `kill -9` it goes on within two seconds, and after an
+ * ordinary stop, which is quick; pilots get back their ships and the scores that they were told. One that cannot go
+ * on keeps the server from starting, with the cure (one that is damaged: edge/throng/tests/it/process.rs).
  * Nothing here waits for a time: a test goes on when what it expects has come.
  */
 import { describe, test } from "node:test";
@@ -13,6 +13,12 @@ import { CONTROLS, SCORE, score, SNAPSHOT, View, WELCOME, welcome } from "../../
 
 /** From the start of the process to the first snapshot that a pilot is told. */
 const BACK_MS_MAX = 2_000;
+
+/**
+ * From SIGTERM to the end of the process while clients answer close frames: what it takes is a tick and a write, and
+ * closing; beyond two seconds some of it was given up.
+ */
+const STOP_MS_MAX = 2_000;
 
 /** So small that ships meet. */
 const OPTIONS = {
@@ -93,6 +99,50 @@ for (const format of FORMATS) {
       const counters = await again.counters();
       assert.equal(counters.of("zone_faults"), 0);
       assert.equal(counters.of("zone_away"), 0, "whoever had left has not come back");
+      back.forEach((pilot) => pilot.leave());
+      await again.stop();
+    });
+  });
+}
+
+for (const format of FORMATS) {
+  describe(`${format}: the zone behind an ordinary stop`, throngOnly, () => {
+    test("goes on with the same ships and scores, and the stop is quick", async () => {
+      // So rare that nothing but the stop itself writes the snapshot that has them.
+      const options = { ...OPTIONS, "world.snapshot_interval_ms": 60_000 };
+      const server = await startVictim({ options });
+      const pilots = [];
+      for (let count = 0; count < 4; count += 1) {
+        pilots.push(await join_(server, await newSocketPlayer(server, { format })));
+      }
+      while (!pilots.some((pilot) => scores(pilot).length > 0)) {
+        await Promise.all(pilots.map(fly));
+      }
+      const gone = pilots.pop();
+      await gone.socket.leaveMatch(gone.zone);
+      const from = performance.now();
+      await server.stop({ keepData: true });
+      const stopMs = performance.now() - from;
+      console.log(`${format}: stopped within ${Math.round(stopMs)} ms`);
+      assert.ok(stopMs < STOP_MS_MAX, `${stopMs} ms`);
+      for (const pilot of pilots) {
+        await pilot.next("disconnect");
+        pilot.told = scores(pilot).at(-1) ?? { downed: 0, lost: 0 };
+      }
+
+      const again = await startVictim({ options, dataDir: server.dataDir });
+      // Whoever had left has no ship that waits.
+      await until(async () => (await again.counters()).of("zone_away") === pilots.length);
+      const back = [];
+      for (const { device, ship, told } of pilots) {
+        const pilot = await join_(again, await newSocketPlayer(again, { format, device }));
+        back.push(pilot);
+        assert.deepEqual(pilot.ship, ship, "the same ship");
+        const { downed, lost } = score((await pilot.next("match_data", hasOp(SCORE))).data);
+        assert.ok(downed >= told.downed && lost >= told.lost, `${downed}, ${lost} behind ${JSON.stringify(told)}`);
+        while (!pilot.view.known.has(pilot.ship.slot)) await fly(pilot);
+      }
+      assert.equal((await again.counters()).of("zone_faults"), 0);
       back.forEach((pilot) => pilot.leave());
       await again.stop();
     });

@@ -82,7 +82,7 @@ pub enum CoreMail {
     /// From a room: the highest tick rate of its matches; 0 when it has none.
     #[serde(skip)]
     TickRate { room: Address<RoomMail>, tick_rate_hz: u8 },
-    /// From a room: no match is left.
+    /// From a room: no match is left, and the zone is on the disk if its home is there.
     #[serde(skip)]
     Drained,
     /// From the gate: a node has come or gone.
@@ -176,7 +176,7 @@ pub enum RoomMail {
     /// From outside: what came of a request to another server that a match waits for.
     #[serde(skip)]
     Fetched(Box<Fetched>),
-    /// From a core, while stopping: end your matches within the grace, and tell this core.
+    /// From a core, while stopping: end your matches within the grace, save the zone, and tell this core.
     #[serde(skip)]
     Drain { core: Address<CoreMail> },
     /// From the gate: a node has come or gone.

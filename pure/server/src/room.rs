@@ -113,7 +113,7 @@ pub struct Room {
     to_wake: Vec<Address<CoreMail>>,
     /// Set once the server stops: when the matches' grace is over.
     grace_ends: Option<Now>,
-    /// Cores that wait to hear that no match is left.
+    /// Cores that wait to hear that no match is left, and that the zone is kept.
     drain_for: Vec<Address<CoreMail>>,
     /// Whether a piece of a callback runs just now.
     is_in_callback: bool,
@@ -401,6 +401,7 @@ impl Room {
         if self.grace_ends.is_none() {
             let grace_s = self.settings.shutdown_grace_s;
             self.grace_ends = Some(now.after_ms(u64::from(grace_s) * 1_000));
+            self.zone_stop(now);
             let ids: Vec<Uuid> = self.matches.keys().copied().collect();
             for id in ids {
                 if grace_s == 0 {
@@ -412,10 +413,10 @@ impl Room {
         }
     }
 
-    /// Tells the cores that wait for it that no match is left: the last one may have ended by its grace,
-    /// by itself, or by what it was answered.
+    /// Tells the cores that wait for it that no match is left, and that the zone is kept: the last match may
+    /// have ended by its grace, by itself, or by what it was answered.
     fn tell_if_drained(&mut self) {
-        if self.matches.is_empty() {
+        if self.matches.is_empty() && self.is_zone_kept() {
             let seal = |core: Address<CoreMail>| core.seal(&self.topology, CoreMail::Drained);
             self.mails.extend(self.drain_for.drain(..).map(seal));
         }

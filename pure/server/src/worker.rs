@@ -86,8 +86,10 @@ pub struct Worker {
     returned: Vec<(Asker, Vec<HostReturn>)>,
     /// What the answers' calls want besides, once they are durable.
     effects: Vec<Effect>,
-    /// Whom to tell what became of a part of the zone, when all of this turn is on the disk.
-    zone_saved: Option<(RoomIndex, bool)>,
+    /// Whom to tell what became of which part of the zone, when all of this turn is on the disk.
+    zone_saved: Vec<(RoomIndex, u64, bool)>,
+    /// The newest part of the zone that was written, as its home counts them.
+    zone_write: u64,
     /// Other mail of this turn.
     mails: Vec<(ThreadId, Mail)>,
     /// Cores with answers in their mailbox that they have not been woken for.
@@ -157,7 +159,8 @@ impl Worker {
             returned: Vec::new(),
             waits_since_ns: None,
             effects: Vec::new(),
-            zone_saved: None,
+            zone_saved: Vec::new(),
+            zone_write: 0,
             mails: Vec::new(),
             to_wake: Vec::new(),
             jobs_in_batch: 0,
@@ -497,7 +500,7 @@ impl Worker {
         self.effects.clear();
         self.resources.say_nothing();
         self.done.iter_mut().flat_map(|(_, list)| list).for_each(|done| fail(&mut done.outcome));
-        self.zone_saved.iter_mut().for_each(|(_, is_kept)| *is_kept = false);
+        self.zone_saved.iter_mut().for_each(|(.., is_kept)| *is_kept = false);
         let returned = self.returned.iter_mut().flat_map(|(_, list)| list);
         returned.for_each(|returned| returned.result = Err(HostError::new(DATABASE_ERROR)));
     }
@@ -545,9 +548,9 @@ impl Worker {
         for (room, streams) in self.resources.take_streams(&self.topology) {
             out.post(&self.topology, room, RoomMail::Streams(streams));
         }
-        if let Some((home, is_kept)) = self.zone_saved.take() {
+        for (home, write, is_kept) in self.zone_saved.drain(..) {
             let room = self.topology.rooms[usize::from(home)];
-            out.post(&self.topology, room, RoomMail::Zone(ZoneMail::Saved { is_kept }));
+            out.post(&self.topology, room, RoomMail::Zone(ZoneMail::Saved { write, is_kept }));
         }
         // Behind what calls wanted of streams before they asked.
         for (to, mail) in self.mails.drain(..) {

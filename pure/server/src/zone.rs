@@ -16,6 +16,7 @@
 
 mod cells;
 mod home;
+mod refusal;
 mod saving;
 mod viewers;
 
@@ -70,13 +71,15 @@ impl Zone {
         let mut out = Vec::new();
         while let Some(mail) = queue.pop_front() {
             match mail {
-                ZoneMail::Begin { .. } => assert!(self.home.is_some(), "a zone without a home"),
+                ZoneMail::Begin { .. } => unreachable!("a zone begins at its room alone"),
                 ZoneMail::Tick(tick) => self.cells.tick(*tick, around.clock, &mut out),
                 ZoneMail::Border(border) => self.cells.tell(*border, around.clock, &mut out),
                 ZoneMail::Done(done) => self.home().done(now, *done, around.stats, &mut out),
                 ZoneMail::Show(show) => self.viewers.show(*show),
                 ZoneMail::Shown { room, cost_ns } => self.home().shown(room, cost_ns),
-                ZoneMail::Saved { is_kept } => self.home().saved(is_kept, around.stats),
+                ZoneMail::Saved { write, is_kept } => {
+                    self.home().saved(write, is_kept, around.stats);
+                }
             }
             for (room, mail) in out.drain(..) {
                 if room == self.me {

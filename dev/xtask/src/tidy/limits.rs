@@ -275,6 +275,7 @@ const ROWS: &[(&str, &str, &str)] = &[
         "packets of a client that the zone heeds",
     ),
     ("pure/server/src/zone/saving.rs", "EVENTS_MAX", "what has happened in the zone"),
+    ("pure/server/src/zone/saving.rs", "LOST_DOUBLED_MAX", "writes of the zone"),
     ("pure/world/src/controls.rs", "UNACKNOWLEDGED_MAX", "controls of a ship that wait"),
     ("pure/world/src/entity.rs", "CONTROLS_MAX", "controls of a ship that wait"),
     ("pure/world/src/ids.rs", "SLOTS_MAX", "ships in the zone"),

@@ -39,7 +39,8 @@ pub enum ZoneMail {
     /// From that room: its viewers have been told. `cost_ns`: what that kept the thread.
     Shown { room: RoomIndex, cost_ns: u64 },
     /// From the batcher to the home: what was to be written is on the disk, or could not be written.
-    Saved { is_kept: bool },
+    /// `write`: of which [`ZoneSave`].
+    Saved { write: u64, is_kept: bool },
 }
 
 /// A part of the zone that the batcher is to keep.
@@ -47,6 +48,9 @@ pub enum ZoneMail {
 pub struct ZoneSave {
     /// Who is told.
     pub home: RoomIndex,
+    /// Counts what the home has written. A part with a lower number than another one before it is not written:
+    /// it was given up.
+    pub write: u64,
     /// 0: a snapshot, in place of all that is kept; else which part behind it.
     pub number: u32,
     /// Its bytes ([`Saved`]).

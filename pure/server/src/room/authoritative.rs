@@ -342,7 +342,7 @@ impl Room {
         reason: PresenceReason,
     ) {
         if self.is_zone(id) {
-            return self.zone_left(left);
+            return self.zone_left(left, reason);
         }
         let Some(found) = self.matches.get_mut(&id) else { return };
         found.left.extend(left.iter().map(|joined| (joined.member.presence.clone(), reason)));

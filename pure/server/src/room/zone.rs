@@ -13,7 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use event::Now;
 use game::directory::DirectoryEvent;
-use game::guest::{Broadcast, JoinRequest};
+use game::guest::{Broadcast, JoinRequest, PresenceReason};
 use game::match_id::MatchId;
 use game::stream::StreamMeta;
 use uuid::Uuid;
@@ -80,6 +80,19 @@ impl Room {
         self.zone_goes_on(now);
     }
 
+    /// The server stops: a zone whose home is here is saved as it is now.
+    pub(super) fn zone_stop(&mut self, now: Now) {
+        let Some(home) = self.zone.as_mut().and_then(|zone| zone.home.as_mut()) else { return };
+        home.stop(now);
+        self.zone_timer.take().and_then(|timer| self.timers.disarm(timer));
+        self.zone_goes_on(now);
+    }
+
+    /// Whether the server may end for what is here of the zone.
+    pub(super) fn is_zone_kept(&self) -> bool {
+        self.zone.as_ref().and_then(|zone| zone.home.as_ref()).is_none_or(Home::is_kept)
+    }
+
     /// A tick is due.
     pub(super) fn zone_tick(&mut self, now: Now) {
         self.zone_timer = None;
@@ -104,7 +117,7 @@ impl Room {
 
     /// Sends what the home has to tell single clients, and arms what the zone waits for.
     fn zone_goes_on(&mut self, now: Now) {
-        self.zone_letters();
+        self.zone_packets();
         self.zone_save();
         let Some(zone) = &self.zone else { return };
         if zone.viewers.has_more() && !self.zone_writes {
@@ -118,10 +131,10 @@ impl Room {
     }
 
     /// Who waited is told that it is let in, or its place in the line.
-    fn zone_letters(&mut self) {
+    fn zone_packets(&mut self) {
         let Some(home) = self.zone.as_mut().and_then(|zone| zone.home.as_mut()) else { return };
-        let (letters, id) = (home.take_letters(), home.id);
-        for Packet { to, bytes } in letters {
+        let (packets, id) = (home.take_packets(), home.id);
+        for Packet { to, bytes } in packets {
             let match_id = id.text(&self.topology.nodes);
             let frame = frames::match_data(to.format, &match_id, &message(bytes));
             self.outbox.one(&to, frame, Then::Nothing);
@@ -228,10 +241,11 @@ impl Room {
     }
 
     /// Sessions are gone from the zone.
-    pub(super) fn zone_left(&mut self, left: &[GroupMember<Known>]) {
+    pub(super) fn zone_left(&mut self, left: &[GroupMember<Known>], reason: PresenceReason) {
         let Some(home) = self.zone.as_mut().and_then(|zone| zone.home.as_mut()) else { return };
         for joined in left {
-            home.leave(joined.member.presence.session_id);
+            let wants = reason == PresenceReason::Leave;
+            home.leave(joined.member.presence.session_id, wants);
         }
         self.zone_counts();
     }

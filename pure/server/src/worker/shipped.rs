@@ -96,7 +96,11 @@ impl Worker {
 
     /// Keeps a part of the zone; its home is told with all else of this turn.
     fn keep_zone(&mut self, save: Box<ZoneSave>) {
-        assert!(self.zone_saved.is_none(), "two parts of the zone at once");
+        if save.write < self.zone_write {
+            // Its home has given it up, and a snapshot that came behind it is written.
+            return;
+        }
+        self.zone_write = save.write;
         let kept = game::zone::keep(
             &mut *self.resources.db,
             self.topology.nodes.name(),
@@ -110,7 +114,7 @@ impl Worker {
             }
             tracing::error!("the zone is not saved: {error}");
         }
-        self.zone_saved = Some((save.home, kept.is_ok()));
+        self.zone_saved.push((save.home, save.write, kept.is_ok()));
     }
 
     /// Runs a function for a guest's call; it is answered with all else of this turn.

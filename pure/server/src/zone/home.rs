@@ -19,19 +19,17 @@ use game::match_id::MatchId;
 use uuid::Uuid;
 use world::{
     Admission, Bounds, CellId, Control, Controls, Director, Drone, Entity, EntityId, Event,
-    FromClient, Interest, Ledger, Load, Malformed, Numbered, Orders, Overload, Pilot as SavedPilot,
-    Point, Published, Rates, Resend, Saved, Score, Settings, Slots, Tree, Welcome, mix, owner,
-    units,
+    FromClient, Interest, Ledger, Load, Numbered, Orders, Overload, Pilot as SavedPilot, Point,
+    Published, Rates, Resend, Saved, Score, Settings, Slots, Tree, Welcome, mix, owner, units,
 };
 
+use super::refusal::{INPUTS_PER_TICK_MAX, Refusal, Unheard};
 use super::saving::Saving;
 use super::viewers::Packet;
 use crate::mail::{Member, RoomIndex, ZoneDone, ZoneMail, ZoneSave, ZoneShow, ZoneTick};
 use crate::settings::WorldSettings;
 use crate::stats::{CellShown, RoomStats};
 
-/// Packets of one pilot that are read in a tick.
-const INPUTS_PER_TICK_MAX: u8 = 4;
 /// Of a tick's time, what a room may use for cells before it gives some away, in thousandths.
 const CELLS_PERMILLE: u64 = 700;
 /// Time goes no slower than this, in thousandths.
@@ -44,49 +42,9 @@ const LET_IN_PER_TICK: usize = 4;
 const FIRST: CellId = CellId(0);
 /// A bot changes its mind in one of so many ticks.
 const BOT_PATIENCE_TICKS: u32 = 20;
-
-/// Why somebody is not let in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refusal {
-    /// As many are in it as may be, and wait.
-    #[error("the zone is full (world.players_max), and so is the line (world.waiting_max)")]
-    Full,
-    /// It has too much to do, nothing else helps, and as many wait as may.
-    #[error("the zone lets nobody in just now, and the line is full (world.waiting_max)")]
-    Closed,
-    /// One user's sessions steer as many ships as they may.
-    #[error("too many ships of one user (world.ships_per_user)")]
-    User,
-    /// One address's do.
-    #[error("too many ships of one address (world.ships_per_address)")]
-    Address,
-}
-
-impl Refusal {
-    /// The setting that moves the limit.
-    pub(crate) fn setting(self) -> &'static str {
-        match self {
-            Self::Full => "world.players_max",
-            Self::Closed => "world.waiting_max",
-            Self::User => "world.ships_per_user",
-            Self::Address => "world.ships_per_address",
-        }
-    }
-}
-
-/// Why a packet was not heeded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unheard {
-    /// The session has no ship.
-    #[error("no ship")]
-    NoShip,
-    /// More packets than a tick has use for.
-    #[error("more than {INPUTS_PER_TICK_MAX} packets in a tick")]
-    TooMany,
-    /// Bytes that are none.
-    #[error(transparent)]
-    Malformed(#[from] Malformed),
-}
+/// Behind half of all ticks that can be numbered, who runs the server is told each so many that the zone ends
+/// some day, unless the server is started again: then its ticks are counted from few.
+const REMINDER_TICKS: u32 = 1 << 20;
 
 struct Pilot {
     member: Member,
@@ -151,7 +109,7 @@ pub(crate) struct Home {
     /// Who waits in line, and its address as addresses are counted.
     waiting: BTreeMap<Uuid, (Member, Option<u128>)>,
     /// What is to be told to single clients: that they are let in, or their places in the line.
-    letters: Vec<Packet>,
+    packets: Vec<Packet>,
     /// Sessions of each user and address: those that wait, and those that have gone and whose slots rest:
     /// else whoever joins and leaves again and again would use up all slots.
     of_user: BTreeMap<Uuid, u32>,
@@ -201,7 +159,7 @@ impl Home {
             pilots: BTreeMap::new(),
             admission: Admission::new(settings.waiting_max),
             waiting: BTreeMap::new(),
-            letters: Vec::new(),
+            packets: Vec::new(),
             of_user: BTreeMap::new(),
             of_address: BTreeMap::new(),
             resting: VecDeque::new(),
@@ -289,8 +247,8 @@ impl Home {
     }
 
     /// What is to be told to single clients by now.
-    pub(crate) fn take_letters(&mut self) -> Vec<Packet> {
-        std::mem::take(&mut self.letters)
+    pub(crate) fn take_packets(&mut self) -> Vec<Packet> {
+        std::mem::take(&mut self.packets)
     }
 
     /// A session gets a ship, or a place in the line of those who wait for one; gives the first packet for its
@@ -336,7 +294,7 @@ impl Home {
         }
         let user_id = member.presence.user_id;
         let ship = if let Some(ship) = self.come_back(user_id) {
-            self.letters.push(self.score_letter(member, ship));
+            self.packets.push(self.score_packet(member, ship));
             ship
         } else {
             if self.pilots.len() + self.away() >= self.settings.players_max as usize {
@@ -381,7 +339,7 @@ impl Home {
         }
     }
 
-    fn score_letter(&self, to: &Member, ship: EntityId) -> Packet {
+    fn score_packet(&self, to: &Member, ship: EntityId) -> Packet {
         Packet { to: to.clone(), bytes: self.saving.score(ship).encode() }
     }
 
@@ -391,8 +349,8 @@ impl Home {
             return;
         }
         let told = self.pilots.values().filter(|pilot| ships.contains(&pilot.ship));
-        let letters = told.map(|pilot| self.score_letter(&pilot.member, pilot.ship));
-        self.letters.extend(letters.collect::<Vec<_>>());
+        let packets = told.map(|pilot| self.score_packet(&pilot.member, pilot.ship));
+        self.packets.extend(packets.collect::<Vec<_>>());
     }
 
     /// What is to be kept, for the batcher.
@@ -401,23 +359,27 @@ impl Home {
     }
 
     /// What was to be kept is, or could not be.
-    pub(crate) fn saved(&mut self, is_kept: bool, stats: &RoomStats) {
+    pub(crate) fn saved(&mut self, write: u64, is_kept: bool, stats: &RoomStats) {
+        let Some(ships) = self.saving.written(write, is_kept) else {
+            return stats.late_answers.up();
+        };
         if !is_kept {
             stats.zone_saves_failed.up();
         }
-        let ships = self.saving.written(is_kept);
         self.tell_scores(&ships);
     }
 
     /// A tick is done: what of it is to be kept is written.
-    fn save(&mut self, open: &Open, stats: &RoomStats) {
+    fn save(&mut self, now: Now, open: &Open, stats: &RoomStats) {
         for published in &open.published {
             published.downed.iter().for_each(|downed| self.saving.downed(*downed));
         }
         let unwritten = self.saving.unwritten();
         self.tell_scores(&unwritten);
         let tick = open.published.first().map_or(0, |published| published.tick);
-        let Some(pieces) = self.saving.pieces() else { return self.saving.write_events(tick) };
+        let Some(pieces) = self.saving.pieces() else {
+            return self.saving.write_events(now, tick);
+        };
         let pilot = |who: Uuid, ship| SavedPilot {
             who: who.as_u128(),
             ship,
@@ -438,7 +400,7 @@ impl Home {
         let part = saved.snapshot(&pieces);
         stats.zone_snapshots.up();
         stats.zone_snapshot_bytes.set(part.len() as u64);
-        self.saving.write(tick, part);
+        self.saving.write(now, tick, part);
     }
 
     /// Notes who comes and goes with a tick.
@@ -465,13 +427,13 @@ impl Home {
             let Some(welcome) = self.fly(&member, address) else { break };
             self.admission.leave(who);
             self.waiting.remove(&session_id);
-            self.letters.push(Packet { to: member, bytes: welcome.encode() });
+            self.packets.push(Packet { to: member, bytes: welcome.encode() });
         }
         let moved = self.admission.moved_up(self.director.tick(), self.settings.tick_rate_hz);
         for (who, place) in moved {
             let waiting = self.waiting.get(&Uuid::from_u128(who));
             let to = waiting.map(|(member, _)| member.clone());
-            self.letters.extend(to.map(|to| Packet { to, bytes: place.encode() }));
+            self.packets.extend(to.map(|to| Packet { to, bytes: place.encode() }));
         }
     }
 
@@ -485,16 +447,36 @@ impl Home {
         address.into_iter().for_each(|address| take_one(&mut self.of_address, address));
     }
 
-    /// A session is gone, and its ship goes with the next tick, or it waits no more.
-    pub(crate) fn leave(&mut self, session_id: Uuid) {
+    /// The server stops: the next tick is due at once, and saved. Who is away stays so.
+    pub(crate) fn stop(&mut self, now: Now) {
+        self.saving.stop();
+        self.away_until = u32::MAX;
+        self.due.mono_ns = self.due.mono_ns.min(now.mono_ns);
+    }
+
+    /// Whether the server may end: the zone as it was when it was told to is on the disk.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.saving.is_kept()
+    }
+
+    /// A session is gone, and its ship goes with the next tick, or it waits no more. `wants`: it has left the
+    /// match, and did not lose its socket. While the server stops, the ship of one that did waits for its pilot.
+    pub(crate) fn leave(&mut self, session_id: Uuid, wants: bool) {
         let Some(pilot) = self.pilots.remove(&session_id) else {
             return self.give_up(session_id);
         };
-        self.controls.leave(pilot.ship);
-        self.director.leave(pilot.ship);
-        self.saving.leave(pilot.ship);
-        let until = self.director.tick() + Slots::REST_TICKS;
-        self.resting.push_back((until, pilot.member.presence.user_id, pilot.address));
+        let user_id = pilot.member.presence.user_id;
+        if self.saving.is_stopping() && !wants {
+            self.away.entry(user_id).or_default().push_back(pilot.ship);
+            take_one(&mut self.of_user, user_id);
+            pilot.address.into_iter().for_each(|address| take_one(&mut self.of_address, address));
+        } else {
+            self.controls.leave(pilot.ship);
+            self.director.leave(pilot.ship);
+            self.saving.leave(pilot.ship);
+            let until = self.director.tick() + Slots::REST_TICKS;
+            self.resting.push_back((until, user_id, pilot.address));
+        }
         let audience = &mut self.audiences[usize::from(pilot.room)];
         audience.viewers -= 1;
         audience.acks.remove(&session_id);
@@ -543,7 +525,7 @@ impl Home {
 
     /// Lets cells compute the tick that is due, if they are ready for it.
     fn release(&mut self, now: Now, stats: &RoomStats, out: &mut Vec<(RoomIndex, ZoneMail)>) {
-        if !self.is_owed || self.open.is_some() {
+        if !self.is_owed || self.open.is_some() || self.is_at_its_end() {
             return;
         }
         self.is_owed = false;
@@ -557,6 +539,10 @@ impl Home {
         self.give_up_away();
         self.let_in();
         self.steer_bots();
+        if let Some(write) = self.saving.lost(now) {
+            tracing::warn!("what was to be saved of the zone was lost on its way, or is late");
+            self.saved(write, false, stats);
+        }
         if self.saving.begin(now) {
             self.director.save();
         }
@@ -602,6 +588,21 @@ impl Home {
             stats.zone_ticks_slowed.up();
             self.due.mono_ns = now.mono_ns;
         }
+    }
+
+    /// Whether no tick can be numbered any more: the zone stands still then, and is kept as it is. That is said
+    /// for long before.
+    fn is_at_its_end(&self) -> bool {
+        let tick = self.director.tick();
+        if tick > Saved::LAST_TICK / 2 && tick.is_multiple_of(REMINDER_TICKS) {
+            let left = Saved::LAST_TICK.saturating_sub(tick);
+            let hours = left / (3_600 * u32::from(self.settings.tick_rate_hz));
+            tracing::warn!(
+                tick,
+                "the zone stands still in {hours} hours, unless the server is started again before"
+            );
+        }
+        tick > Saved::LAST_TICK
     }
 
     /// Ships that went long ago count for nobody any more.
@@ -676,7 +677,7 @@ impl Home {
         }
         let Some(open) = self.open.take() else { unreachable!("it was open") };
         self.judge(&open, stats);
-        self.save(&open, stats);
+        self.save(now, &open, stats);
         stats.zone_cells.set(open.published.len() as u64);
         self.draw(&open, stats);
         self.newest = Some(open.published.into());

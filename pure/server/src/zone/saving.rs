@@ -5,7 +5,11 @@
 //! `world.snapshot_interval_ms`, and in between what must not be lost ([`Event`]), after each tick that had
 //! some. One write is under way at a time; what happens meanwhile waits for the next, and if that is too much
 //! a snapshot is written in its place, which has all of it. Nothing waits for a write but what a pilot is told
-//! of its score: it is told of what is on the disk.
+//! of its score: it is told of what is on the disk. A write that nobody answers was lost on its way, and is made
+//! up for by a snapshot; when its answer comes all the same, it is of no use.
+//!
+//! When the server stops, one more snapshot is written, of the next tick, and who loses its socket from then on
+//! does not leave the zone.
 //!
 //! Data in: what happens, entities that cells give away. Data out: parts for the batcher, and whose score may
 //! be told. What is deliberately not here: the bytes (`world::Saved`), the table (`game::zone`).
@@ -19,6 +23,35 @@ use crate::mail::{RoomIndex, ZoneSave};
 
 /// Events that wait for a write. More are not kept: a snapshot takes their place.
 const EVENTS_MAX: usize = 4_096;
+/// A write without an answer is taken for lost after so many times the interval of snapshots, and not before
+/// [`LOST_MIN_NS`]: a batcher that has much to do is only late.
+const LOST_INTERVALS: u64 = 10;
+const LOST_MIN_NS: u64 = 10_000_000_000;
+/// For each write that is lost behind another one the next is waited for twice as long, so often at most: the
+/// batcher may hang, with all of them before it.
+const LOST_DOUBLED_MAX: u32 = 6;
+
+/// A write under way.
+#[derive(Clone, Copy)]
+struct Write {
+    /// Counts writes of this home.
+    number: u64,
+    /// When it is taken for lost.
+    lost_ns: u64,
+}
+
+/// How far the snapshot is that is written when the server stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Last {
+    /// It does not stop.
+    NotYet,
+    /// The next tick is to be saved.
+    Due,
+    /// That tick is being computed, or what it has saved is being written.
+    Begun,
+    /// It is on the disk, or nothing is saved at all.
+    Kept,
+}
 
 /// See the module.
 pub(super) struct Saving {
@@ -30,7 +63,11 @@ pub(super) struct Saving {
     /// The tick of the newest snapshot that was written, and how many parts are behind it. None before the
     /// first, and after a write that failed.
     written: Option<(u32, u32)>,
-    is_writing: bool,
+    under_way: Option<Write>,
+    /// How many writes there were, and of the newest how many were lost.
+    writes: u64,
+    lost: u32,
+    last: Last,
     events: Vec<Event>,
     /// What cells have given away, in a tick that is saved.
     pieces: Option<Vec<Vec<u8>>>,
@@ -52,7 +89,10 @@ impl Saving {
             interval_ns: (interval_ms > 0).then(|| u64::from(interval_ms) * 1_000_000),
             due_ns: 0,
             written: None,
-            is_writing: false,
+            under_way: None,
+            writes: 0,
+            lost: 0,
+            last: Last::NotYet,
             events: Vec::new(),
             pieces: None,
             scores: BTreeMap::new(),
@@ -66,12 +106,32 @@ impl Saving {
     pub(super) fn begin(&mut self, now: Now) -> bool {
         assert!(self.pieces.is_none(), "a tick begins before the one before is saved");
         let Some(interval_ns) = self.interval_ns else { return false };
-        if self.is_writing || now.mono_ns < self.due_ns {
+        if self.under_way.is_some() || now.mono_ns < self.due_ns && self.last != Last::Due {
             return false;
+        }
+        if self.last == Last::Due {
+            self.last = Last::Begun;
         }
         self.due_ns = now.mono_ns + interval_ns;
         self.pieces = Some(Vec::new());
         true
+    }
+
+    /// The server stops: the next tick is to be saved.
+    pub(super) fn stop(&mut self) {
+        if self.last == Last::NotYet {
+            self.last = if self.interval_ns.is_some() { Last::Due } else { Last::Kept };
+        }
+    }
+
+    /// Whether it does.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.last != Last::NotYet
+    }
+
+    /// Whether the last snapshot is on the disk.
+    pub(super) fn is_kept(&self) -> bool {
+        self.last == Last::Kept
     }
 
     /// A pilot's ship is there, with this score.
@@ -133,15 +193,15 @@ impl Saving {
     }
 
     /// The snapshot of a tick is to be written; it has all that has happened.
-    pub(super) fn write(&mut self, tick: u32, part: Vec<u8>) {
+    pub(super) fn write(&mut self, now: Now, tick: u32, part: Vec<u8>) {
         self.events.clear();
         self.written = Some((tick, 0));
-        self.post(0, part);
+        self.post(now, 0, part);
     }
 
     /// A tick is done that is not saved: what has happened is to be written.
-    pub(super) fn write_events(&mut self, tick: u32) {
-        if self.is_writing || self.events.is_empty() {
+    pub(super) fn write_events(&mut self, now: Now, tick: u32) {
+        if self.under_way.is_some() || self.events.is_empty() {
             return;
         }
         let Some((of, number)) = &mut self.written else {
@@ -151,14 +211,25 @@ impl Saving {
         *number += 1;
         let number = *number;
         self.events.clear();
-        self.post(number, part);
+        self.post(now, number, part);
     }
 
-    fn post(&mut self, number: u32, part: Vec<u8>) {
-        assert!(!self.is_writing && self.save.is_none(), "two writes at once");
-        self.is_writing = true;
+    fn post(&mut self, now: Now, number: u32, part: Vec<u8>) {
+        assert!(self.under_way.is_none() && self.save.is_none(), "two writes at once");
+        let patience_ns = LOST_MIN_NS.max(self.interval_ns.unwrap_or(0) * LOST_INTERVALS);
+        let lost_ns = now.mono_ns + (patience_ns << self.lost.min(LOST_DOUBLED_MAX));
+        self.writes += 1;
+        self.under_way = Some(Write { number: self.writes, lost_ns });
         self.writing.append(&mut self.changed);
-        self.save = Some(ZoneSave { home: self.me, number, part });
+        self.save = Some(ZoneSave { home: self.me, write: self.writes, number, part });
+    }
+
+    /// The write under way, if it is taken for lost by now.
+    pub(super) fn lost(&mut self, now: Now) -> Option<u64> {
+        let write = self.under_way.filter(|write| write.lost_ns <= now.mono_ns)?;
+        self.lost += 1;
+        self.save = None;
+        Some(write.number)
     }
 
     /// What is to be written, for the batcher.
@@ -166,19 +237,23 @@ impl Saving {
         self.save.take()
     }
 
-    /// What was written is on the disk, or is not and a snapshot has to make up for it.
-    pub(super) fn written(&mut self, is_kept: bool) -> BTreeSet<EntityId> {
-        assert!(self.is_writing, "what nobody wrote is written");
-        self.is_writing = false;
+    /// What was written is on the disk, or is not and a snapshot has to make up for it; gives whose scores are
+    /// on the disk. `None` of a write that was taken for lost.
+    pub(super) fn written(&mut self, write: u64, is_kept: bool) -> Option<BTreeSet<EntityId>> {
+        self.under_way.take_if(|under_way| under_way.number == write)?;
+        if self.last == Last::Begun {
+            self.last = if is_kept { Last::Kept } else { Last::Due };
+        }
         let ships = std::mem::take(&mut self.writing);
         if is_kept {
-            return ships;
+            self.lost = 0;
+            return Some(ships);
         }
         // When the next one is due, and not at once: what ails the database may last.
         self.changed.extend(ships);
         self.events.clear();
         self.written = None;
-        BTreeSet::new()
+        Some(BTreeSet::new())
     }
 
     /// Whose score may be told without waiting for a write: that of all, if nothing is saved.

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use wire::nakama::Format;
 use world::{Axis, Change, Control, FromClient, Saved, Score, Welcome};
 
-use super::home::Refusal;
+use super::refusal::Refusal;
 use super::{Around, Home, Packet, Zone};
 use crate::mail::{Member, RoomIndex, SessionAddress, Topology, ZoneMail, ZoneSave};
 use crate::settings::WorldSettings;
@@ -39,7 +39,7 @@ struct Rooms {
     now: Now,
     packets: Vec<Packet>,
     /// What single clients were told.
-    letters: Vec<Packet>,
+    told: Vec<Packet>,
     /// What is being written, and what was.
     save: Option<ZoneSave>,
     disk: Vec<Vec<u8>>,
@@ -97,7 +97,7 @@ impl Rooms {
             stats: RoomStats::default(),
             now: Now::default(),
             packets: Vec::new(),
-            letters: Vec::new(),
+            told: Vec::new(),
             save: None,
             disk: Vec::new(),
             fails_every: 0,
@@ -110,7 +110,9 @@ impl Rooms {
         assert!(self.save.is_none() || save.is_none(), "two writes at once");
         self.save = self.save.take().or(save);
         let is_due = self.random.below(3) > 0;
-        let Some(ZoneSave { number, part, home }) = self.save.take_if(|_| is_due) else { return };
+        let Some(ZoneSave { write, number, part, home }) = self.save.take_if(|_| is_due) else {
+            return;
+        };
         let is_kept = self.fails_every == 0 || self.random.below(self.fails_every) > 0;
         if is_kept {
             if number == 0 {
@@ -119,10 +121,10 @@ impl Rooms {
             assert_eq!(self.disk.len(), number as usize, "a part is missing");
             self.disk.push(part);
         }
-        let mail = ZoneMail::Saved { is_kept };
+        let mail = ZoneMail::Saved { write, is_kept };
         self.act(home, |part, now, around| part.take(now, mail, around));
-        let letters = self.home().take_letters();
-        self.letters.extend(letters);
+        let packets = self.home().take_packets();
+        self.told.extend(packets);
     }
 
     fn home(&mut self) -> &mut Home {
@@ -143,8 +145,14 @@ impl Rooms {
         }
     }
 
-    /// One tick, until nothing is on its way and all viewers have been told.
+    /// One tick, and what is to be written is.
     fn tick(&mut self) {
+        self.tick_alone();
+        self.write();
+    }
+
+    /// One tick, until nothing is on its way and all viewers have been told.
+    fn tick_alone(&mut self) {
         let due = self.home().due().unwrap();
         self.now = due;
         let home = (0..).zip(&self.parts).find(|(_, part)| part.home.is_some()).unwrap().0;
@@ -165,9 +173,8 @@ impl Rooms {
             self.act(room, |part, now, around| part.write(now, around, &mut packets));
         }
         self.packets = packets;
-        let letters = self.home().take_letters();
-        self.letters.extend(letters);
-        self.write();
+        let packets = self.home().take_packets();
+        self.told.extend(packets);
     }
 
     /// A change of the partition drawn at random, if one fits.
@@ -203,7 +210,7 @@ fn play(rooms: &mut Rooms, changes: bool) -> (Vec<u64>, Vec<(Uuid, Vec<u8>)>) {
             rooms.home().enter(&member(number), None).unwrap();
         }
         if tick % 8 == 4 && tick > 100 {
-            rooms.home().leave(Uuid::from_u128(number - 10));
+            rooms.home().leave(Uuid::from_u128(number - 10), true);
         }
         for pilot in number.saturating_sub(8)..=number {
             let control = Control {
@@ -263,14 +270,14 @@ fn who_comes_when_time_is_slowest_waits_until_there_is_less_to_do() {
     }
     assert_eq!(rooms.home().enter(&member(9), None), Err(Refusal::Closed), "two may wait");
     rooms.tick();
-    assert_eq!((rooms.home().counts(), rooms.letters.len()), ((1, 2), 0));
+    assert_eq!((rooms.home().counts(), rooms.told.len()), ((1, 2), 0));
     // It has nothing to do from now on.
     for _ in 0..120 {
         rooms.tick();
     }
     assert_eq!(rooms.home().counts(), (3, 0));
     let told: Vec<_> =
-        rooms.letters.iter().map(|it| (it.to.presence.session_id, it.bytes[0])).collect();
+        rooms.told.iter().map(|it| (it.to.presence.session_id, it.bytes[0])).collect();
     let welcome = world::Welcome::KIND;
     assert_eq!(told, [(Uuid::from_u128(2), welcome), (Uuid::from_u128(3), welcome)]);
 }
@@ -349,13 +356,13 @@ fn pilots_get_their_ships_and_scores_back_whenever_a_server_ends() {
                 let _ = rooms.home().hear(Uuid::from_u128(100 + number), &bytes);
             }
             if tick % 10 == 9 {
-                rooms.home().leave(Uuid::from_u128(100 + u128::from(tick / 10)));
+                rooms.home().leave(Uuid::from_u128(100 + u128::from(tick / 10)), true);
             }
             rooms.tick();
         }
         let mut told: BTreeMap<Uuid, Score> = BTreeMap::new();
-        for letter in &rooms.letters {
-            told.insert(letter.to.presence.user_id, Score::decode(&letter.bytes).unwrap());
+        for packet in &rooms.told {
+            told.insert(packet.to.presence.user_id, Score::decode(&packet.bytes).unwrap());
         }
         let saved = Saved::restore(&rooms.disk, crowded.bins).unwrap();
         let there: Vec<_> = saved.pilots.clone();
@@ -366,7 +373,7 @@ fn pilots_get_their_ships_and_scores_back_whenever_a_server_ends() {
             let who = member(pilot.who);
             let welcome = Welcome::decode(&again.home().enter(&who, None).unwrap()).unwrap();
             assert_eq!(welcome.ship, pilot.ship, "another ship");
-            let score = again.home().take_letters().pop().unwrap();
+            let score = again.home().take_packets().pop().unwrap();
             let score = Score::decode(&score.bytes).unwrap();
             let before = told.get(&who.presence.user_id).copied().unwrap_or_default();
             assert_eq!(score, pilot.score);
@@ -406,5 +413,69 @@ fn ships_wait_for_their_pilots_and_not_for_long() {
     }
     assert_eq!((again.home().away(), again.home().counts()), (0, (2, 0)));
     again.tick();
+    assert_eq!(again.stats.zone_faults.read(), 0);
+}
+
+/// Neither a write that is lost nor one whose answer is ends saving: a snapshot makes up for it, and the answer, if
+/// it comes so late, is of no use.
+#[test]
+fn a_write_that_nobody_answers_is_made_up_for() {
+    let mut rooms = Rooms::new(1, 0, 1);
+    rooms.home().enter(&member(1), None).unwrap();
+    let mut lost = None;
+    while lost.is_none() {
+        rooms.tick_alone();
+        lost = rooms.home().take_save();
+    }
+    let lost = lost.unwrap();
+    let mut ticks = 0;
+    let next = loop {
+        rooms.tick_alone();
+        ticks += 1;
+        if let Some(save) = rooms.home().take_save() {
+            break save;
+        }
+    };
+    // Ten seconds of 20 ticks.
+    assert!((199..202).contains(&ticks), "{ticks} ticks");
+    assert_eq!((lost.number, next.number, next.write), (0, 0, lost.write + 1));
+    assert_eq!(rooms.stats.zone_saves_failed.read(), 1);
+    let late = ZoneMail::Saved { write: lost.write, is_kept: true };
+    rooms.act(0, |part, now, around| part.take(now, late, around));
+    assert_eq!(rooms.stats.late_answers.read(), 1);
+    rooms.tick_alone();
+    assert!(rooms.home().take_save().is_none(), "two writes at once");
+    // The next one is waited for twice as long, because it may only be late.
+    let mut ticks = 1;
+    while rooms.stats.zone_saves_failed.read() == 1 {
+        rooms.tick_alone();
+        ticks += 1;
+    }
+    assert!((399..402).contains(&ticks), "{ticks} ticks");
+    rooms.save = rooms.home().take_save();
+    (0..40).for_each(|_| rooms.tick());
+    assert!(!rooms.disk.is_empty(), "it is saved again");
+}
+
+/// That is said for long before, and a start counts ticks anew.
+#[test]
+fn a_zone_whose_ticks_have_come_to_their_end_stands_still() {
+    let mut rooms = Rooms::new(1, 0, 1);
+    (0..30).for_each(|_| rooms.tick());
+    let mut saved = Saved::restore(&rooms.disk, settings().bins).unwrap();
+    saved.tick = Saved::LAST_TICK - 3;
+    let mut old = Rooms::with(settings(), (1, 0, 2), Some(saved));
+    (0..3).for_each(|_| old.tick());
+    assert_eq!(old.home().settled().unwrap().0, Saved::LAST_TICK);
+    old.act(0, |part, now, around| part.tick(now, around));
+    assert_eq!((old.home().settled().unwrap().0, old.home().due()), (Saved::LAST_TICK, None));
+    assert_eq!(old.stats.zone_faults.read(), 0);
+    while old.disk.is_empty() {
+        old.write();
+    }
+    // What was written last goes on.
+    let again = Saved::restore(&old.disk, settings().bins).unwrap();
+    let mut again = Rooms::with(settings(), (1, 0, 3), Some(again));
+    (0..30).for_each(|_| again.tick());
     assert_eq!(again.stats.zone_faults.read(), 0);
 }

@@ -3,9 +3,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use event::{CloseReason, Random};
+use event::{CloseReason, Random, ThreadId};
+use server::mail::{BatcherMail, ZoneSave};
 use server::settings::{Settings, WorldSettings};
-use world::{Control, FromClient, Place, Score, Snapshot, View, Welcome};
+use store::Store;
+use world::{Control, EntityId, FromClient, Place, Saved, Score, Snapshot, View, Welcome};
 
 use crate::rig::{Client, Plan, Rig, member};
 
@@ -30,7 +32,11 @@ fn tune(settings: &mut Settings) {
 
 /// A server whose zone has just begun, and the match's id.
 fn zone(rooms: u16, tune: fn(&mut Settings)) -> (Rig, String) {
-    let rig = Rig::with(&Plan { rooms, tune, ..Plan::default() });
+    zone_of(&Plan { rooms, tune, ..Plan::default() })
+}
+
+fn zone_of(plan: &Plan<'_>) -> (Rig, String) {
+    let rig = Rig::with(plan);
     let (home, mail) = rig.topology.begin_zone(&mut Random::from_number(5), None);
     rig.post(home, mail);
     rig.settle();
@@ -386,4 +392,125 @@ fn what_is_no_packet_is_counted_and_left_out() {
     stranger.say(&rig, 2, &bytes);
     rig.advance(2 * TICK_MS);
     assert_eq!((rig.stat("zone_inputs"), rig.stat("zone_inputs_refused")), (5, 51));
+}
+
+/// What is kept of the zone: the tick, and who flies what in it.
+fn kept(store: &Store, rig: &Rig) -> (u32, Vec<(u128, EntityId)>) {
+    let parts = game::zone::kept(&mut store.connect().unwrap(), rig.topology.nodes.name()).unwrap();
+    let saved = Saved::restore(&parts, 4).unwrap();
+    let mut pilots: Vec<_> = saved.pilots.iter().map(|it| (it.who, it.ship)).collect();
+    pilots.sort_unstable();
+    (saved.tick, pilots)
+}
+
+fn users(rig: &Rig, names: [&str; 4]) -> [(u128, Client); 4] {
+    names.map(|name| {
+        let (user_id, token) = rig.login(name);
+        let user_id = uuid::Uuid::try_parse(&user_id).unwrap();
+        (user_id.as_u128(), rig.socket(1, &token, ""))
+    })
+}
+
+/// The first core stops while sockets of the second go on. Whoever leaves by itself has left; whoever loses its
+/// socket has not.
+#[test]
+fn an_ordinary_stop_takes_nobody_out_of_the_zone() {
+    let store = Store::open_in_memory().unwrap();
+    let plan = Plan { cores: 2, rooms: 3, tune, store: Some(&store), ..Plan::default() };
+    let (rig, id) = zone_of(&plan);
+    let users = users(&rig, ["ada", "bea", "cleo", "dora"]);
+    let mut pilots = users.map(|(_, client)| Pilot::join(&rig, client, &id).0);
+    (0..7).for_each(|_| pilots.iter_mut().for_each(|pilot| pilot.fly(&rig, 1, Some(AHEAD))));
+    let ships: [EntityId; 4] = std::array::from_fn(|at| pilots[at].welcome.unwrap().ship);
+    let everybody = |but: usize| {
+        let all = (0..4).filter(|at| *at != but).map(|at| (users[at].0, ships[at]));
+        let mut all: Vec<_> = all.collect();
+        all.sort_unstable();
+        all
+    };
+    let (ticks, before) = (rig.stat("zone_ticks"), kept(&store, &rig).0);
+    rig.stop(ThreadId(0));
+    // The next tick is not waited for: it is computed at once, and is on the disk.
+    rig.advance(1);
+    assert_eq!(rig.posted(ThreadId(0), "drained"), 3);
+    let (tick, pilots_kept) = kept(&store, &rig);
+    assert_eq!(pilots_kept, everybody(4));
+    assert!(u64::from(tick) == ticks && tick > before, "{before}, then {tick} of {ticks} ticks");
+    // One leaves, one loses its socket, and the others theirs by the end of the second core.
+    pilots.iter_mut().for_each(|pilot| pilot.fly(&rig, 1, Some(AHEAD)));
+    rig.say(pilots[1].client, &format!(r#"{{"cid":"9","match_leave":{{"match_id":"{id}"}}}}"#));
+    rig.closed(pilots[2].client, CloseReason::Peer);
+    rig.advance(3 * TICK_MS);
+    assert_eq!((rig.stat("zone_players"), rig.stat("zone_away")), (2, 1));
+    // Who comes back before the end has its ship still.
+    let client = rig.socket(1, &rig.login("cleo").1, "");
+    let (back, _) = Pilot::join(&rig, client, &id);
+    assert_eq!(back.welcome.unwrap().ship, ships[2]);
+    rig.stop(ThreadId(1));
+    rig.advance(1);
+    for client in [users[0].1, users[1].1, users[3].1, client] {
+        assert!(rig.frames(client).contains(&"close 1001 server shutting down".to_owned()));
+        rig.closed(client, CloseReason::Asked);
+    }
+    assert!(rig.is_stopped(ThreadId(1)));
+    // Rooms and the batcher go on until all cores have ended.
+    rig.advance(60 * TICK_MS);
+    assert_eq!((rig.stat("zone_players"), rig.stat("zone_away")), (0, 3));
+    assert_eq!(kept(&store, &rig).1, everybody(1));
+    assert_eq!((rig.stat("zone_faults"), rig.stat("zone_saves_failed")), (0, 0));
+}
+
+/// The batcher does not answer: sockets are closed after the two seconds that rooms have anyway.
+#[test]
+fn a_zone_that_cannot_be_saved_keeps_no_server_from_its_end() {
+    let (rig, id) = zone(2, tune);
+    let (mut pilot, _) = Pilot::join(&rig, socket(&rig, "ada"), &id);
+    pilot.fly(&rig, 3, Some(AHEAD));
+    rig.freeze(rig.topology.batcher, true);
+    rig.stop(ThreadId(0));
+    rig.advance(1_900);
+    let frames = rig.frames(pilot.client);
+    assert!(!frames.iter().any(|frame| frame.starts_with("close")), "closed before it is saved");
+    rig.advance(200);
+    assert_eq!(rig.frames(pilot.client).last().unwrap(), "close 1001 server shutting down");
+    rig.advance(2_001);
+    assert!(rig.is_stopped(ThreadId(0)));
+}
+
+#[test]
+fn a_zone_that_is_not_saved_is_not_waited_for() {
+    let (rig, id) = zone(2, |settings| {
+        tune(settings);
+        settings.world.as_mut().unwrap().snapshot_interval_ms = 0;
+    });
+    let (pilot, _) = Pilot::join(&rig, socket(&rig, "ada"), &id);
+    rig.freeze(rig.topology.batcher, true);
+    rig.stop(ThreadId(0));
+    rig.advance(1);
+    assert_eq!(rig.frames(pilot.client), ["close 1001 server shutting down"]);
+}
+
+/// A part that its home took for lost comes behind the snapshot that made up for it.
+#[test]
+fn a_part_that_was_given_up_is_not_kept() {
+    let store = Store::open_in_memory().unwrap();
+    let (rig, _) = zone_of(&Plan { tune, store: Some(&store), ..Plan::default() });
+    rig.advance(10 * TICK_MS);
+    let mut db = store.connect().unwrap();
+    let parts = game::zone::kept(&mut db, rig.topology.nodes.name()).unwrap();
+    assert_eq!(parts.len(), 1);
+    for (write, number) in [(900, 0), (899, 7)] {
+        let part = parts[0].clone();
+        let save = BatcherMail::Zone(Box::new(ZoneSave { home: 0, write, number, part }));
+        let (to, mail) = (rig.topology.batcher, save);
+        rig.mail(to, mail);
+    }
+    let late = rig.stat("late_answers");
+    rig.settle();
+    assert_eq!(game::zone::kept(&mut db, rig.topology.nodes.name()).unwrap(), parts);
+    assert_eq!(
+        rig.stat("late_answers") - late,
+        1,
+        "the home does not wait for what it did not write"
+    );
 }

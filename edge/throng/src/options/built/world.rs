@@ -86,8 +86,8 @@ pub(super) const ROWS: &[Opt] = &[
         number(0, 60_000, "ms"),
         "1000",
         "How often the zone is saved to the database, so that it goes on when the server starts again, however it \
-         ended: who is in it and their scores are as they were, ships where the last snapshot has them. 0 saves \
-         nothing, and gives up what was saved.",
+         ended: who is in it and their scores are as they were, ships where the last snapshot has them. One more is \
+         written when the server is told to end. 0 saves nothing, and gives up what was saved.",
     ),
     ours(
         "world.return_s",
