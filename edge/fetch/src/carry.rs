@@ -9,7 +9,7 @@
 //! Source: RFC 9110 section 15.4 for redirects; what becomes of methods, and that ten redirects are
 //! enough, as in Go's net/http, which Nakama uses.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -186,9 +186,10 @@ impl Carrier {
         let mut seat = self.hosts.take(host_of(&hop.target), payer).await;
         let _place = self.places.take((), payer).await;
         turn.has_come();
-        let mut redirects = 0;
+        let (mut redirects, mut from) = (0, None);
         loop {
-            let (status, target) = match self.make(payer, &hop).await? {
+            let made = self.make(payer, &hop).await;
+            let (status, target) = match made.map_err(|it| it.redirected(from.as_ref()))? {
                 Reply::Answer(answer) => return Ok(answer),
                 Reply::Redirect(status, target) => (status, target),
             };
@@ -198,7 +199,7 @@ impl Carrier {
                 return Err(FetchError::Redirects { most });
             }
             seat = self.move_on(seat, payer, (&hop.target, &target))?;
-            self.turn(&mut hop, status, target)?;
+            from = Some(self.turn(&mut hop, status, target)?);
         }
     }
 
@@ -230,7 +231,14 @@ impl Carrier {
             return Err(FetchError::Denied { host: target.to_string() });
         }
         if !is_named(&self.settings.allow) {
-            return Err(FetchError::NotAllowed { host: target.to_string() });
+            let is_private = (target.host.parse::<IpAddr>())
+                .is_ok_and(|address| self.addresses.refusal(address).is_some());
+            let more = if is_private {
+                "; nor does fetch.networks name its network, which it must too"
+            } else {
+                ""
+            };
+            return Err(FetchError::NotAllowed { host: target.to_string(), more });
         }
         Ok(())
     }
@@ -252,12 +260,17 @@ impl Carrier {
         seat.ok_or_else(|| FetchError::PerHost { host: to.to_string(), most })
     }
 
-    /// What is asked of the target of a redirect.
-    fn turn(&self, hop: &mut Hop, status: StatusCode, target: Target) -> Result<(), FetchError> {
+    /// What is asked of the target of a redirect. Gives who has sent us there.
+    fn turn(
+        &self,
+        hop: &mut Hop,
+        status: StatusCode,
+        target: Target,
+    ) -> Result<Target, FetchError> {
         if hop.target.is_tls && !target.is_tls && !self.settings.allows_downgrade {
             return Err(FetchError::Downgrade { host: target.to_string() });
         }
-        self.check_host(&target)?;
+        self.check_host(&target).map_err(|it| it.redirected(Some(&hop.target)))?;
         if !hop.target.is_same_origin(&target) {
             head::leave_origin(&mut hop.headers);
         }
@@ -270,8 +283,7 @@ impl Carrier {
                 hop.method = Method::Get;
             }
         }
-        hop.target = target;
-        Ok(())
+        Ok(std::mem::replace(&mut hop.target, target))
     }
 
     async fn make(&self, payer: FetchPayer, hop: &Hop) -> Result<Reply, FetchError> {

@@ -1,15 +1,15 @@
 //! Why a request of a script has no answer, in words for its author. Who may be shown the text is
 //! the script's choice, so that it holds neither addresses that a name leads to nor paths.
 
-use crate::target::BadUrl;
+use crate::target::{BadUrl, Target};
 
 /// Why a request was not made, or came to nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FetchError {
     #[error(transparent)]
     Url(#[from] BadUrl),
-    #[error("{host} may not be reached: fetch.allow does not name it")]
-    NotAllowed { host: String },
+    #[error("{host} may not be reached: fetch.allow does not name it{more}")]
+    NotAllowed { host: String, more: &'static str },
     #[error("{host} may not be reached: fetch.deny names it")]
     Denied { host: String },
     #[error(
@@ -35,6 +35,8 @@ pub(crate) enum FetchError {
     NoLocation,
     #[error("redirected: {0}")]
     BadRedirect(BadUrl),
+    #[error("redirected from {from}: {error}")]
+    Redirected { from: String, error: Box<Self> },
 
     #[error("too many requests of {payer}: {most} at one time (fetch.requests_per_user)")]
     PerUser { payer: String, most: usize },
@@ -78,8 +80,17 @@ pub(crate) enum Class {
 }
 
 impl FetchError {
+    /// The error of a hop to which that host has sent the request, if one has.
+    pub(crate) fn redirected(self, from: Option<&Target>) -> Self {
+        match from {
+            Some(from) => Self::Redirected { from: from.to_string(), error: Box::new(self) },
+            None => self,
+        }
+    }
+
     pub(crate) fn class(&self) -> Class {
         match self {
+            Self::Redirected { error, .. } => error.class(),
             Self::Url(_)
             | Self::NotAllowed { .. }
             | Self::Denied { .. }

@@ -67,6 +67,8 @@ fn redirects_are_looked_at_as_first_hops_are() {
         let server = redirecting(to.clone());
         let text = rig.fail(request(server.url("/")));
         assert!(text.contains(wanted), "{to}: {text}");
+        let from = format!("redirected from 127.0.0.1:{}: ", server.port);
+        assert_eq!(text.starts_with(&from), wanted.starts_with("fetch."), "{to}: {text}");
         // What a name leads to is nobody's business.
         assert!(!text.contains("169.254.169.254") || to.contains("169.254"), "{text}");
     }
@@ -102,6 +104,17 @@ fn keys_do_not_go_along_to_another_origin() {
     for secret in ["key", "a=b", "Authorization", "Cookie"] {
         assert!(!sent.contains(secret), "{sent}");
     }
+}
+
+/// What is written in the URL is known before any name server is asked.
+#[test]
+fn both_settings_that_a_private_address_needs_are_named_at_once() {
+    let list = |text: &str| HostPattern::parse(text).into_iter().collect::<Vec<_>>();
+    let mut rig = Rig::new(FetchSettings { allow: list("*:443"), ..settings() });
+    let text = rig.fail(request("http://10.0.0.1/"));
+    assert!(text.contains("fetch.allow") && text.contains("fetch.networks"), "{text}");
+    let text = rig.fail(request("http://127.0.0.1/"));
+    assert!(text.ends_with("fetch.allow does not name it"), "{text}");
 }
 
 #[test]
