@@ -291,6 +291,11 @@ impl<'a> Compiler<'a> {
                 let what = what + &did_you_mean(name, known);
                 return Err(mistake(&format!("--set {name}"), what));
             }
+            let is_number = |text: &str| text.parse::<f64>().is_ok_and(f64::is_finite);
+            if scenario.vars.get(name).is_some_and(|it| is_number(it)) && !is_number(value) {
+                let what = format!("`{value}` is no number, as the scenario's own value is");
+                return Err(mistake(&format!("--set {name}"), what));
+            }
             names.constants.insert(name.clone(), value.clone());
         }
         names.constants.insert("run".to_owned(), dials.run.clone());

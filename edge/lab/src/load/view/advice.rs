@@ -68,7 +68,8 @@ const CURES: &[(Cause, &str, &str)] = &[
     (
         Cause::Status(500),
         "",
-        "the server failed: its log says why (an error in a script, or in its database)",
+        "the server failed: its log says why (an error in a script, or in its database); the log of one that \
+         --server starts is kept with --out DIR",
     ),
     (Cause::NotHttp, "SSH-", "an SSH server listens there: wrong port in --target"),
     (Cause::NotHttp, "\u{15}\u{3}", TLS),
@@ -212,11 +213,7 @@ const CURES: &[(Cause, &str, &str)] = &[
         "more players came than the data file has rows: a longer file, fewer `arrivals`, or \
          `wrap = true`",
     ),
-    (
-        Cause::NotReady,
-        "",
-        "a longer --ramp, or fewer players; the other errors say what held them up",
-    ),
+    (Cause::NotReady, "", "a longer --ramp, or fewer players"),
     (
         Cause::ServerGone,
         "",
@@ -271,6 +268,9 @@ const OF_PING: &[(Cause, &str, &str)] = &[
 const PING_NOT_READY: &str = "the server, or a proxy before it, is not ready or has too much to do: a longer \
          --interval, or fewer --streams, and look at its log";
 
+/// Of players that were not ready where other errors are known.
+const HELD_UP: &str = "the other errors say what held the players up";
+
 /// Of the statuses from 501 to 509.
 const NOT_READY: &str = "the server, or a proxy before it, cannot take this load or is not ready: fewer players or \
          a lower rate, and look at its log";
@@ -296,6 +296,12 @@ pub fn cure(error: &ErrorSummary, summary: &Summary) -> Option<Cow<'static, str>
             "the server has met its limit `{setting}`: raise that setting for the run, or ask for \
              less: fewer players, a lower rate"
         )));
+    }
+    // More time does not help against a request that fails.
+    if error.cause == Cause::NotReady
+        && summary.errors.iter().any(|other| other.cause != Cause::NotReady)
+    {
+        return Some(Cow::Borrowed(HELD_UP));
     }
     let cure = cure_of(error.cause, &error.example).or(match error.cause {
         Cause::Status(501..=509) => Some(NOT_READY),
@@ -563,6 +569,16 @@ mod tests {
         let of = |status| cure(&error(Cause::Status(status), "", ""), &ping).unwrap_or_default();
         assert!(of(401).contains("--token") && of(404).contains("TARGET"));
         assert!(of(503).contains("--interval"));
+    }
+
+    #[test]
+    fn players_that_other_errors_hold_up_need_no_longer_ramp() {
+        let late = error(Cause::NotReady, "players were not ready in time", "");
+        let mut summary = Summary { errors: vec![late.clone()], ..Summary::default() };
+        let of = |summary: &Summary| cure(&late, summary).unwrap_or_default().into_owned();
+        assert!(of(&summary).contains("--ramp"));
+        summary.errors.push(error(Cause::Status(404), "status 404", "RPC function not found"));
+        assert_eq!(of(&summary), super::HELD_UP);
     }
 
     #[test]

@@ -253,7 +253,8 @@ fn verdict(summary: &Summary) -> String {
         return text + ".";
     }
     let is_one = summary.ping.is_some() && summary.ops.len() == 1;
-    let what = if is_one { "pings" } else { &op.name };
+    // Names of operations have no plural.
+    let what = if is_one { "pings".to_owned() } else { format!("× {}", op.name) };
     let per_s = format!("{} {what} a second", rate(op.rate));
     let mut text = if summary.settings.is_closed() {
         let players = summary.actors(summary.settings.players);

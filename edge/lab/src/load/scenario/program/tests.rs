@@ -105,6 +105,23 @@ fn a_write_is_no_longer_than_a_connection_may_have_waiting() {
 }
 
 #[test]
+fn a_variable_that_is_a_number_stays_one() {
+    let scenario = parse(built_in("transfer").unwrap()).unwrap();
+    for (value, is_good) in
+        [("1.5", true), ("2", true), ("1,5", false), ("", false), ("inf", false)]
+    {
+        let mut dials = dials();
+        dials.vars.insert("skew".to_owned(), value.to_owned());
+        let compiled = compile(&scenario, &dials).map_err(|error| error.to_string());
+        let wanted = format!("--set skew: `{value}` is no number, as the scenario's own value is");
+        match compiled {
+            Ok(_) => assert!(is_good, "{value}"),
+            Err(text) => assert!(!is_good && text.contains(&wanted), "{value}: {text}"),
+        }
+    }
+}
+
+#[test]
 fn a_loop_without_a_pace_is_known() {
     for (name, wanted) in BUILT_IN.iter().map(|it| (it.0, false)).chain([("free", true)]) {
         let free =

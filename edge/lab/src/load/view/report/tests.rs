@@ -288,3 +288,18 @@ fn a_run_that_has_failed_says_so_in_red() {
     assert!(page.contains("<b>FAILED.</b> the server ended after 3.0 s (signal 9, SIGKILL)."));
     assert!(page.contains("<pre>&lt;out of memory&gt;</pre>") && page.contains("r/server.log"));
 }
+
+/// Its name may be any word, and has no plural.
+#[test]
+fn the_headline_counts_an_operation_by_its_name() {
+    let op = OpSummary {
+        name: "transfer".to_owned(),
+        counted: true,
+        done: 10_000,
+        rate: 6_669.0,
+        ..OpSummary::default()
+    };
+    let summary = Summary { headline: "transfer".to_owned(), ops: vec![op], ..Summary::default() };
+    let page = html(&summary);
+    assert!(page.contains("6,669 × transfer a second"), "{page}");
+}
