@@ -84,13 +84,15 @@ local function fill(context, payload)
   local wish = nk.json_decode(payload)
   local size = math.ceil(wish.accounts / wish.parts)
   local first = wish.part % wish.parts * size + 1
+  -- The parts are equal, but for the last ones where the accounts do not come out even.
+  local last = math.min(first + size - 1, wish.accounts)
   local there = nk.storage_read({ { collection = COLLECTION, key = key(first), user_id = SYSTEM } })
   if #there > 0 then
     return nk.json_encode({ made = 0 })
   end
-  for start = first, first + size - 1, BATCH do
+  for start = first, last, BATCH do
     local objects = {}
-    for number = start, math.min(start + BATCH, first + size) - 1 do
+    for number = start, math.min(start + BATCH - 1, last) do
       objects[#objects + 1] = {
         collection = COLLECTION, key = key(number), user_id = SYSTEM,
         value = { coins = BALANCE_FIRST }, permission_read = 0, permission_write = 0,
@@ -98,7 +100,7 @@ local function fill(context, payload)
     end
     nk.storage_write(objects)
   end
-  return nk.json_encode({ made = size })
+  return nk.json_encode({ made = math.max(last - first + 1, 0) })
 end
 
 -- How many accounts there are and what all of them have: nothing is made or lost by transfers.

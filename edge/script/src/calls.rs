@@ -460,6 +460,11 @@ impl Scripts for LuaScripts {
         }
     }
 
+    fn location(&self, id: CallId) -> String {
+        let calls = self.calls.as_ref().filter(|_| !self.lost.contains(&id));
+        calls.map_or_else(String::new, |calls| calls.pieces.location(&calls.vm, id))
+    }
+
     fn excess_bytes(&mut self) -> usize {
         // To collect takes too long where others wait.
         let collects = !self.limits.is_renewed_elsewhere;

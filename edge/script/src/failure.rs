@@ -2,10 +2,11 @@
 //! line, file and line for the log, and which budget was used up with the setting that moves it.
 
 use game::guest::{ScriptError, ScriptFailure};
-use mlua::Lua;
+use mlua::{Lua, LuaString, Thread};
 
 use crate::budget;
 use crate::calls::Outcome;
+use crate::vm::Vm;
 
 /// gRPC code INTERNAL: an error without a code of the script's own.
 pub(crate) const INTERNAL: u8 = 13;
@@ -43,6 +44,15 @@ pub(crate) fn where_now(lua: &Lua) -> String {
         }
     }
     String::new()
+}
+
+/// `file:line` of the innermost script function of a coroutine that waits.
+pub(crate) fn where_it_waits(vm: &Vm, coroutine: &Thread) -> String {
+    let traceback = vm.entry("traceback");
+    let trace = traceback.and_then(|it| it.call::<LuaString>(coroutine.clone()));
+    // Without memory to look at it the call ends all the same.
+    let trace = trace.map(|it| own_frames(&it.to_string_lossy())).unwrap_or_default();
+    trace.split([' ', '\n']).next().unwrap_or_default().to_owned()
 }
 
 /// An error that the script raised: `text` may start with `file:line: `, `trace` is Luau's.

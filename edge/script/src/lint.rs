@@ -35,14 +35,14 @@ const CALLBACKS: &[(&str, u8)] = &[
     ("match_leave", 5),
     ("match_loop", 5),
     ("match_terminate", 5),
-    ("match_signal", 5),
+    (SIGNAL, 5),
 ];
+
+/// The callback without which signals are answered all the same.
+const SIGNAL: &str = "match_signal";
 
 /// The callbacks that no match can do without; of the others the prelude has defaults.
 const NEEDED: &[&str] = &["match_init", "match_loop"];
-
-/// The callback that is not missed: only `nk.match_signal` needs it.
-const OPTIONAL_CALLBACK: &str = "match_signal";
 
 /// Modules that `require` finds without a file.
 const OWN_MODULES: &[&str] =
@@ -73,15 +73,22 @@ impl Handler {
                         ));
                     }
                 }
-                None if name == OPTIONAL_CALLBACK => {}
                 None if NEEDED.contains(&name) => handler.missing.push(name),
                 None => left_out.push(name),
             }
         }
         if handler.missing.is_empty() && !left_out.is_empty() {
+            let mut instead = Vec::new();
+            if left_out.iter().any(|name| *name != SIGNAL) {
+                instead.push("joins are let in, the state stays as it is");
+            }
+            if left_out.contains(&SIGNAL) {
+                instead.push("signals are answered with an empty text");
+            }
             handler.odd.push(format!(
-                "lacks {}, which Nakama asks for: joins are let in, the state stays as it is",
-                left_out.join(", ")
+                "lacks {}, which Nakama asks for: {}",
+                left_out.join(", "),
+                instead.join(", ")
             ));
         }
         is_handler.then_some(handler)

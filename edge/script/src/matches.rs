@@ -503,6 +503,11 @@ impl MatchScript for LuaMatch {
         })
     }
 
+    fn location(&self) -> String {
+        let coroutine = self.coroutine.as_ref().filter(|_| self.waiting.is_some());
+        coroutine.map_or_else(String::new, |it| failure::where_it_waits(&self.vm, it))
+    }
+
     fn memory_bytes(&self) -> usize {
         self.vm.lua.used_memory()
     }

@@ -125,6 +125,12 @@ impl Pieces {
         self.waiting.borrow_mut().remove(&id);
     }
 
+    /// Where a call that waits or is paused stands.
+    pub(crate) fn location(&self, vm: &Vm, id: CallId) -> String {
+        let waiting = self.waiting.borrow();
+        waiting.get(&id).map_or_else(String::new, |it| failure::where_it_waits(vm, &it.coroutine))
+    }
+
     /// The calls that wait, which nobody can go on with once the VM is gone.
     pub(crate) fn waiting(&self) -> Vec<CallId> {
         self.waiting.borrow().keys().copied().collect()

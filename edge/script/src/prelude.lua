@@ -10,7 +10,8 @@ local pcall, rawget, rawset, select = pcall, rawget, rawset, select
 local setmetatable, tostring, type, xpcall = setmetatable, tostring, type, xpcall
 local sub = string.sub
 local traceback = debug.traceback
-local entry, spare_memory = {}, native.spare_memory
+-- `entry.traceback` tells Rust where a coroutine stands that waits.
+local entry, spare_memory = { traceback = traceback }, native.spare_memory
 
 -- For the parts that may be loaded later, when scripts may have put their own in these places.
 native.error, native.pairs, native.pcall, native.tostring = error, pairs, pcall, tostring

@@ -208,6 +208,13 @@ impl Sources {
         lint::findings(&self.facts(), None)
     }
 
+    /// Where modules call a function of `nk`, `file:line`, in the order of the files.
+    #[must_use]
+    pub fn calls_of(&self, function: &str) -> Vec<String> {
+        let facts = self.facts();
+        facts.iter().flat_map(|(_, file, facts)| facts.calls_of(file, function)).collect()
+    }
+
     /// Name, file and facts of every module, sorted by name.
     pub(crate) fn facts(&self) -> Vec<(&str, &str, &lint::ModuleFacts)> {
         let modules = self.modules.iter();

@@ -35,7 +35,11 @@ pub enum Asked {
     /// `throng host`.
     Host(ArgMatches),
     /// `throng options`.
-    Options { markdown: bool },
+    Options {
+        /// A word of their names; empty for all.
+        word: String,
+        markdown: bool,
+    },
     /// `throng keys`.
     Keys,
     /// `throng calls`; `word` is a part of a name, "" for all.
@@ -136,7 +140,10 @@ where
         Some(("ping", args)) => Ok(Asked::Ping(args.clone())),
         Some(("flow", args)) => Ok(Asked::Flow(args.clone())),
         Some(("host", args)) => Ok(Asked::Host(args.clone())),
-        Some(("options", args)) => Ok(Asked::Options { markdown: args.get_flag("markdown") }),
+        Some(("options", args)) => Ok(Asked::Options {
+            word: args.get_one::<String>("word").cloned().unwrap_or_default(),
+            markdown: args.get_flag("markdown"),
+        }),
         Some(("keys", _)) => Ok(Asked::Keys),
         Some(("calls", args)) => Ok(Asked::Calls {
             word: args.get_one::<String>("word").cloned().unwrap_or_default(),
@@ -184,6 +191,10 @@ pub fn command() -> Command {
         .subcommand(
             Command::new("options")
                 .about("Print every option with its default, range and meaning")
+                .after_help("Examples:\n  throng options\n  throng options fetch")
+                .arg(Arg::new("word").value_name("WORD").help(
+                    "Only options with this word in their name, or, if there is none, in their meaning",
+                ))
                 .arg(flag("markdown", "As Markdown, the source of docs/configuration.md")),
         )
         .subcommand(
@@ -212,7 +223,10 @@ pub fn command() -> Command {
                 .arg(
                     Arg::new("word")
                         .value_name("WORD")
-                        .help("Only functions with this word in their name"),
+                        .help(
+                            "Only functions with this word in their name, or, if there is none, in \
+                             their meaning",
+                        ),
                 )
                 .arg(flag("javascript", "Under the names that they have in JavaScript"))
                 .arg(flag(

@@ -92,9 +92,8 @@ fn main() -> ExitCode {
         Asked::Ping(args) => code_of(ping::run(&args)),
         Asked::Flow(args) => code_of(flow::run(&args)),
         Asked::Host(args) => code_of(host::run(&args)),
-        Asked::Options { markdown } => {
-            printed(Ok(if markdown { reference::markdown() } else { reference::text() }))
-        }
+        Asked::Options { markdown: true, .. } => printed(Ok(reference::markdown())),
+        Asked::Options { word, .. } => printed(reference::text(&word)),
         Asked::Keys => ended(keys::print()),
         Asked::Calls { markdown: true, .. } => printed(Ok(reference::calls::markdown())),
         Asked::Calls { word, .. } => printed(reference::calls::text(&word)),

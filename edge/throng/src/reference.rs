@@ -8,6 +8,9 @@ pub mod functions;
 
 use std::fmt::Write as _;
 
+use anyhow::bail;
+use game::nearest::did_you_mean;
+
 use crate::config::Effective;
 use crate::config::value::OptionValue;
 use crate::options::{BUILT, Entry, Kind, Opt, Origin, UNBUILT, Why};
@@ -93,11 +96,25 @@ fn why(why: Why) -> String {
     })
 }
 
-/// The reference for a terminal.
-pub fn text() -> String {
+/// The reference for a terminal: the options with `word` in their name, or else in their meaning.
+///
+/// # Errors
+/// If there is none.
+pub fn text(word: &str) -> anyhow::Result<String> {
+    let word = word.to_ascii_lowercase();
+    let has_name = |opt: &&Opt| opt.name.contains(&word);
+    let has_text = |opt: &&Opt| opt.help.to_ascii_lowercase().contains(&word);
+    let mut meant: Vec<&Opt> = BUILT.iter().filter(has_name).collect();
+    if meant.is_empty() {
+        meant = BUILT.iter().filter(has_text).collect();
+    }
+    if meant.is_empty() {
+        let nearest = did_you_mean(&word, BUILT.iter().map(|opt| opt.name));
+        bail!("no option has `{word}` in its name or meaning{nearest}");
+    }
     let mut page = String::new();
     let mut section = None;
-    for opt in BUILT {
+    for opt in meant {
         if section != Some(opt.section()) {
             section = Some(opt.section());
             let title = if opt.section().is_empty() { "process" } else { opt.section() };
@@ -107,7 +124,7 @@ pub fn text() -> String {
             writeln!(page, "{} = {}    ({})", opt.name, opt.default_text(), opt.kind.describe());
         let _ = writeln!(page, "    {}{}", opt.help, remark(opt).replace('*', ""));
     }
-    page
+    Ok(page)
 }
 
 /// The values in force, one a line, each with where it came from. Secrets are masked: of a default
@@ -188,8 +205,17 @@ mod tests {
     }
 
     #[test]
+    fn a_word_finds_options_by_name_or_else_by_meaning() {
+        let of_fetch = text("fetch").unwrap();
+        assert!(of_fetch.contains("fetch.allow = ") && !of_fetch.contains("socket.port = "));
+        assert!(text("nk.match_signal").unwrap().contains("runtime.call_wait_max_ms = "));
+        let error = text("fetch.enabeld").unwrap_err().to_string();
+        assert!(error.contains("did you mean `fetch.enabled`?"), "{error}");
+    }
+
+    #[test]
     fn every_option_is_in_every_print() {
-        let (page, reference) = (markdown(), text());
+        let (page, reference) = (markdown(), text("").unwrap());
         for opt in BUILT {
             assert!(page.contains(&format!("| `{}` |", opt.name)), "{}", opt.name);
             assert!(reference.contains(&format!("{} = ", opt.name)), "{}", opt.name);

@@ -148,7 +148,7 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
         node = config.name,
         cores = config.engine.cores,
         rooms = config.engine.rooms,
-        callers = config.engine.workers,
+        workers = config.engine.workers,
         data_dir = %config.data_dir.display(),
         "listening on http://{bound}"
     );
@@ -250,6 +250,7 @@ fn parts(config: &Config, metrics: &Arc<CustomMetrics>) -> anyhow::Result<Parts>
         topology: Arc::new(topology(config)),
         host: Arc::new(host_settings(&settings)),
         settings,
+        is_fetch_enabled: config.fetch.enabled,
         limits: modules::guest_limits(config),
         stacktrace: config.runtime.stacktrace,
         store,
@@ -366,8 +367,7 @@ fn add_loader(
     let me = parts.topology().loader.context("a server without a loader")?;
     let (topology, _, stats) = parts.shared(&gauges.loader);
     let (runtime, maker) = (config.runtime.clone(), Arc::clone(&parts.maker));
-    let serving = (maker, parts.code.clone());
-    let folder = Folder::new(runtime, config.shutdown_grace_s, serving);
+    let folder = Folder::new(runtime, maker, parts.code.clone());
     let edition = parts.code.edition.clone();
     let build = move |_: Start| Loader::new(topology, stats, (Box::new(folder), edition));
     add(engine, me, ThreadPlan::plain("loader".to_owned(), build))
@@ -426,8 +426,7 @@ fn worker(
 fn hooks_of(contexts: &[ThreadContext], parts: &Parts) -> Hooks {
     let Some(context) = contexts.first() else { return Hooks::default() };
     let registered = context.scripts.registered();
-    let grace_s = parts.maker.settings.shutdown_grace_s;
-    modules::warn(&parts.code.findings(registered, grace_s));
+    modules::warn(&parts.code.findings(registered, &parts.maker));
     Hooks::new(registered)
 }
 
@@ -477,6 +476,7 @@ pub fn check_modules(config: &Config) -> anyhow::Result<Checked> {
         topology: Arc::new(topology(config)),
         host: Arc::new(host_settings(&settings)),
         settings,
+        is_fetch_enabled: config.fetch.enabled,
         limits: modules::guest_limits(config),
         stacktrace: config.runtime.stacktrace,
         // A check changes nothing: what modules write while they load goes to a scratch database.
@@ -496,9 +496,5 @@ pub fn check_modules(config: &Config) -> anyhow::Result<Checked> {
     lines.extend(registered.rpc.iter().map(|id| format!("  rpc {id}")));
     lines.extend(registered.before.iter().map(|id| format!("  before {id}")));
     lines.extend(registered.after.iter().map(|id| format!("  after {id}")));
-    Ok(Checked {
-        lines,
-        findings: code.findings(registered, config.shutdown_grace_s),
-        failed: None,
-    })
+    Ok(Checked { lines, findings: code.findings(registered, &maker), failed: None })
 }

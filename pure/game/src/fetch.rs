@@ -44,6 +44,9 @@ impl Method {
     }
 }
 
+/// Characters of a host that are shown: a name of the DNS (RFC 1035) and a port.
+const HOST_SHOWN_MAX: usize = 253 + 6;
+
 /// One request of a script. Its URL and headers are as the script wrote them, not looked at yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchRequest {
@@ -59,6 +62,18 @@ pub struct FetchRequest {
     pub timeout_ms: u64,
     /// Whether the server's certificate is not to be checked.
     pub is_insecure: bool,
+}
+
+impl FetchRequest {
+    /// Of whom it asks, for logs: host and port as they are written, without what stands before an `@`.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        let rest = self.url.split_once("://").map_or(&*self.url, |(_, rest)| rest);
+        let authority = rest.split(['/', '\\', '?', '#']).next().unwrap_or_default();
+        let host = authority.rsplit('@').next().unwrap_or_default();
+        // Whether it is one is not known yet.
+        host.char_indices().nth(HOST_SHOWN_MAX).map_or(host, |(end, _)| &host[..end])
+    }
 }
 
 /// What the server answered, after redirects.
@@ -137,4 +152,38 @@ pub trait Fetch {
     /// Gives a request up: no outcome follows, but for one that is on its way. One that is done is
     /// none any more.
     fn cancel(&self, ticket: u64);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logs_name_a_host_and_no_password() {
+        for (url, wanted) in [
+            ("https://a.example/secret?key=1", "a.example"),
+            ("http://127.0.0.1:9000", "127.0.0.1:9000"),
+            ("http://name:secret@a.example?key", "a.example"),
+            ("http://[::1]:80#at", "[::1]:80"),
+            ("a.example", "a.example"),
+            ("http://", ""),
+        ] {
+            let (headers, body) = (Vec::new(), Bytes::new());
+            let (url, method) = (url.to_owned(), Method::Get);
+            let request =
+                FetchRequest { url, method, headers, body, timeout_ms: 1, is_insecure: false };
+            assert_eq!(request.host(), wanted);
+        }
+        let url = format!("http://{}", "é".repeat(1_000));
+        let (headers, body) = (Vec::new(), Bytes::new());
+        let request = FetchRequest {
+            url,
+            method: Method::Get,
+            headers,
+            body,
+            timeout_ms: 1,
+            is_insecure: false,
+        };
+        assert_eq!(request.host().chars().count(), HOST_SHOWN_MAX);
+    }
 }

@@ -280,6 +280,12 @@ pub trait Scripts {
     /// Ends a call that waits or is paused: nothing more of it runs. Of one that does not wait nothing happens.
     fn cancel(&mut self, id: CallId);
 
+    /// Where a call stands that waits or is paused, `file:line`, for the log of one that is ended there; empty
+    /// in a language that does not say.
+    fn location(&self, _id: CallId) -> String {
+        String::new()
+    }
+
     /// What calls that wait have to give back of the memory that they share, so that others have enough: bytes as
     /// [`Self::weight_bytes`] counts them, 0 if they hold no more than they may. To be asked when a call has begun
     /// to wait; to find it out may collect what is garbage. A language in which each call has memory of its own
@@ -383,6 +389,11 @@ pub trait MatchScript {
         context: &MatchContext,
         answer: Answer,
     ) -> Step<MatchReturned>;
+
+    /// Where the callback that waits stands, as [`Scripts::location`]; empty if none waits.
+    fn location(&self) -> String {
+        String::new()
+    }
 
     /// Memory of this match's VM, bytes, for metrics.
     fn memory_bytes(&self) -> usize;

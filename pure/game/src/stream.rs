@@ -286,18 +286,29 @@ impl StreamKind {
                 | Self::Relayed(_)
                 | Self::Authoritative(_),
                 Wanted::Join(..) | Wanted::Update(..) | Wanted::Leave(_) | Wanted::Close,
-            ) => Err(of_the_server()),
+            ) => Err(self.is_the_servers()),
         }
     }
-}
 
-/// What is refused of streams that the server fills itself.
-#[must_use]
-pub fn of_the_server() -> HostError {
-    HostError::new(
-        "streams of notifications, statuses and matches are filled by the server: they can be listed, \
-         counted and sent to, a status can be set, and players can be taken out of matches",
-    )
+    /// What is refused of streams that the server fills itself, and what else may be done.
+    #[must_use]
+    pub fn is_the_servers(self) -> HostError {
+        HostError::new(match self {
+            Self::Notifications(_) => {
+                "streams of mode 0, which is that of a stream without a mode, are filled by the server with \
+                 the sockets of a user: they can be listed, counted and sent to; your own have modes from 8"
+            }
+            Self::Status(_) => {
+                "streams of mode 1 are filled by the server with the sockets of a user that appear online: \
+                 their status can be set by a session of that user, and they can be listed, counted and \
+                 sent to; your own have modes from 8"
+            }
+            Self::Relayed(_) | Self::Authoritative(_) | Self::Missing | Self::Scripts => {
+                "streams of modes 5 and 6 are filled by the server with the players of a match: these can be \
+                 taken out, listed, counted and sent to; your own have modes from 8"
+            }
+        })
+    }
 }
 
 /// What a script is told that asks for more members than it can pay for.

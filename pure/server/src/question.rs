@@ -114,7 +114,7 @@ impl Question {
                 Err(HostError::new("match busy: it waits for this match"))
             }
             (Self::Creation(_), Err(RoomError::Circle)) => {
-                Err(HostError::new("error creating match: its match_init waits for this match"))
+                Err(HostError::new("its match_init waits for this match"))
             }
             (_, Err(RoomError::Silent | RoomError::Full | RoomError::Circle)) => {
                 Err(self.unanswered())
@@ -125,9 +125,8 @@ impl Question {
     /// What a script is told of a question that is given up.
     fn unanswered(self) -> HostError {
         HostError::new(match self {
-            Self::Creation(_) => "error creating match: the room did not answer within 10 s",
             Self::Signal(_) => "match busy: it did not answer within 10 s",
-            Self::Stream { .. } => "the room did not answer within 10 s",
+            Self::Creation(_) | Self::Stream { .. } => "the room did not answer within 10 s",
             Self::Run | Self::Fetch => "it did not end in time",
         })
     }

@@ -640,7 +640,8 @@ impl<'a> LoadingHost<'a> {
     }
 }
 
-const LOADING: &str = "not possible while modules load: nothing runs on this version yet";
+const LOADING: &str = "not possible while modules load, nor in nk.run_once, which runs then: nothing runs on \
+    this version yet. Do it in the first call of an RPC function or hook that needs it";
 
 impl Host for LoadingHost<'_> {
     fn db(&mut self) -> &mut dyn Database {

@@ -5,6 +5,7 @@
 //! In doubt nothing is noted: a warning about working code costs more than a missed one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use crate::dialect::{self, Kind};
 
@@ -46,8 +47,26 @@ pub(crate) struct Facts {
     pub(super) table: Option<String>,
 }
 
+impl Facts {
+    /// Where a function of `nk` is called or kept, `file:line`.
+    pub(crate) fn calls_of(&self, file: &str, function: &str) -> Vec<String> {
+        let uses = self.nk.iter().filter(|it| it.name == function && it.form != Form::Define);
+        uses.map(|it| format!("{file}:{}", it.line)).collect()
+    }
+}
+
 /// Members of one module that are noted; generated code may have any number.
 const USES_MAX: usize = 10_000;
+
+/// The callbacks of a match that are given a dispatcher, as their second argument.
+const WITH_DISPATCHER: &[&str] = &[
+    "match_join_attempt",
+    "match_join",
+    "match_leave",
+    "match_loop",
+    "match_terminate",
+    "match_signal",
+];
 
 /// What running a module may call without doing anything.
 const IDLE_CALLS: &[&str] = &[
@@ -252,6 +271,7 @@ impl<'a> Module<'a> {
     }
 
     fn find_uses(&self, facts: &mut Facts) {
+        let dispatchers = self.dispatchers();
         for index in 0..self.tokens.len() {
             if let Some((module, end)) = self.required(index) {
                 facts.requires.push((module.to_owned(), self.line(index)));
@@ -272,13 +292,87 @@ impl<'a> Module<'a> {
                     facts.creates.push((module.to_owned(), self.line(index)));
                 }
                 facts.nk.extend(found);
-            } else if name == "dispatcher" {
+            } else if name == "dispatcher"
+                || dispatchers.iter().any(|(body, it)| *it == name && body.contains(&index))
+            {
                 facts.dispatcher.extend(self.member(index, index + 1));
             }
             if facts.nk.len() + facts.dispatcher.len() >= USES_MAX {
                 return;
             }
         }
+    }
+
+    /// What callbacks of matches call their dispatcher, the second argument, and in which tokens it is that.
+    fn dispatchers(&self) -> Vec<(Range<usize>, &'a str)> {
+        let functions = (0..self.tokens.len()).filter(|at| self.name(*at) == Some("function"));
+        functions.filter_map(|at| self.dispatcher_of(at)).collect()
+    }
+
+    /// `function M.match_loop(context, name, …)` or `match_loop = function(context, name, …)`, if nothing
+    /// else in it has that name.
+    fn dispatcher_of(&self, function: usize) -> Option<(Range<usize>, &'a str)> {
+        let mut open = function + 1;
+        while self.name(open).is_some() || self.is(open, b'.') {
+            open += 1;
+        }
+        let is_named = open > function + 1;
+        let named = if is_named { open.checked_sub(1)? } else { function.checked_sub(2)? };
+        let is_callback = self.name(named).is_some_and(|it| WITH_DISPATCHER.contains(&it));
+        let is_given = is_named || self.is(function - 1, b'=');
+        if !is_callback || !is_given || !self.is(open, b'(') || !self.is(open + 2, b',') {
+            return None;
+        }
+        let name = self.name(open + 3)?;
+        let body = open + 4..self.end_of(function);
+        let is_another = body.clone().any(|at| self.is_made_another(at, name));
+        (!is_another).then_some((body, name))
+    }
+
+    /// Whether `name` is something else from here on: a local, an argument, or another value.
+    fn is_made_another(&self, at: usize, name: &str) -> bool {
+        let mut index = match self.name(at) {
+            Some("local" | "for") => at + 1,
+            Some("function") => {
+                let mut rest = self.tokens.iter().skip(at);
+                let open = rest.position(|it| it.0 == Token::Mark(b'('));
+                open.map_or(at, |open| at + open + 1)
+            }
+            Some(it) if it == name && !self.is_member(at) => {
+                let mut last = at;
+                while self.is(last + 1, b',') && self.name(last + 2).is_some() {
+                    last += 2;
+                }
+                return self.is(last + 1, b'=');
+            }
+            _ => return false,
+        };
+        while let Some(declared) = self.name(index) {
+            if declared == name {
+                return true;
+            }
+            if !self.is(index + 1, b',') {
+                break;
+            }
+            index += 2;
+        }
+        false
+    }
+
+    /// Where the function that begins here ends.
+    fn end_of(&self, function: usize) -> usize {
+        let mut depth = 0_u32;
+        for index in function..self.tokens.len() {
+            match self.name(index).filter(|_| !self.is_member(index)) {
+                Some("function" | "do" | "if" | "repeat") => depth += 1,
+                Some("end" | "until") => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if depth == 0 {
+                return index;
+            }
+        }
+        self.tokens.len()
     }
 
     /// `.name`, `:name` or `["name"]` behind the table that begins at `start`.

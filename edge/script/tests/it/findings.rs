@@ -103,7 +103,11 @@ fn match_modules_are_looked_at() {
     let colon = whole.replace("M.match_init(a, b)", "M:match_init(a, b)");
     for (files, wanted) in [
         (vec![("m.lua", whole.clone()), ("r.lua", create("m"))], &[][..]),
-        (vec![("m.lua", handler(&["match_signal"])), ("r.lua", create("m"))], &[]),
+        (
+            vec![("m.lua", handler(&["match_signal"])), ("r.lua", create("m"))],
+            &["m.lua: lacks match_signal, which Nakama asks for: signals are answered with an \
+               empty text"],
+        ),
         (
             vec![("m.lua", handler(&["match_leave", "match_terminate"]))],
             &[
@@ -222,5 +226,43 @@ fn what_is_registered_twice_is_named_with_both_places() {
         ),
     ] {
         assert_eq!(findings(files), wanted);
+    }
+}
+
+/// Whatever they call it.
+#[test]
+fn the_dispatcher_of_a_callback_is_known_by_its_place() {
+    let of = |callback: &str| {
+        let text = format!(
+            "{}\nlocal M = {{}}\n{callback}\nreturn M",
+            handler(&[]).replace("return M", "")
+        );
+        findings(&[("m.lua", &text)])
+    };
+    let wrong = "!m.lua:11: dispatcher.broadcst_message: a dispatcher has no such function; did you \
+                 mean `broadcast_message`?";
+    let colon = "!m.lua:11: dispatcher:match_kick is written with a colon, which passes the \
+                 dispatcher as the first argument: write dispatcher.match_kick";
+    let head = "function M.match_loop(c, d, t, s, m)";
+    for (callback, wanted) in [
+        (
+            format!("{head} d.broadcst_message(1, 'x') d:match_kick({{}}) return s end"),
+            &[wrong, colon][..],
+        ),
+        (format!("{head} if t then helper(d, s) end d.broadcst_message(1) return s end"), &[wrong]),
+        (
+            "M.match_leave = function(_, d, t, s, m) d.broadcst_message(1) return s end".into(),
+            &[wrong],
+        ),
+        // Something else of that name, or another function.
+        (format!("{head} local d = {{}} d.broadcst_message(1) return s end"), &[]),
+        (format!("{head} for _, d in ipairs(m) do d.broadcst_message(1) end return s end"), &[]),
+        (format!("{head} f(function(a, d) d.broadcst_message(1) end) return s end"), &[]),
+        (format!("{head} s, d = d, s d.broadcst_message(1) return s end"), &[]),
+        (format!("{head} return s end function M.x(d) d.broadcst_message(1) end"), &[]),
+        ("function M.match_init(c, d) d.broadcst_message(1) end".into(), &[]),
+        ("function M.other(c, d, t) d.broadcst_message(1) end".into(), &[]),
+    ] {
+        assert_eq!(of(&callback), wanted, "{callback}");
     }
 }

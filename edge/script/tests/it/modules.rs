@@ -107,6 +107,25 @@ fn echo_echoes_and_the_benchmark_makes_its_match() {
     assert_eq!([made(), made(), made(), made(), made()], [3, 3, 4, 4, 5], "a match for every two");
 }
 
+/// As many as were asked for, and each part once.
+#[test]
+fn the_bank_makes_its_accounts() {
+    let store = store::Store::open_in_memory().unwrap();
+    let mut host = TestHost { real_db: Some(store.connect().unwrap()), ..TestHost::default() };
+    let mut scripts = examples(&mut host);
+    let mut call = |id: &str, payload: &str| {
+        let answer = scripts.rpc(&mut host, &context(), id, payload.as_bytes()).unwrap();
+        String::from_utf8_lossy(&answer.unwrap()).into_owned()
+    };
+    // Five parts of two are ten.
+    for (part, made) in [(0, 2), (1, 2), (2, 2), (3, 1), (4, 0), (3, 0)] {
+        let wish = format!(r#"{{"accounts":7,"parts":5,"part":{part}}}"#);
+        assert_eq!(call("bench_transfer_fill", &wish), format!(r#"{{"made":{made}}}"#), "{part}");
+    }
+    let total = call("bench_transfer_total", "");
+    assert!(total.contains(r#""accounts":7"#) && total.contains(r#""coins":7000"#), "{total}");
+}
+
 #[test]
 fn the_benchmark_match_echoes_broadcasts_fills_up_and_ends() {
     let mut host = TestHost::default();

@@ -42,6 +42,11 @@ fn arguments_are_checked() {
             "!bad argument #1 to stream_count (stream label must be at most 256 bytes)",
         ),
         (
+            "nk.stream_count({ mode = 9, lable = 'x' })",
+            "!bad argument #1 to stream_count (stream has no lable; did you mean `label`?)",
+        ),
+        ("return '' .. nk.stream_count({ mode = 9, title = 'unlike any' })", "3"),
+        (
             "nk.stream_user_join('', ann, s)",
             "!bad argument #1 to stream_user_join (expects user id)",
         ),

@@ -205,6 +205,20 @@ fn a_cancelled_call_runs_no_more() {
     assert_eq!(host.logs, ["Info went on"]);
 }
 
+#[test]
+fn a_call_that_waits_says_where() {
+    let mut host = TestHost::default();
+    let body = "local ok\nok = pcall(function()\nnk.match_signal('m', 'a')\nend)\nnk.match_signal('m', 'b')";
+    let mut scripts = scripts(&[("wait", body)], &mut host);
+    let (call, step) = begin(&mut scripts, &mut host, ("wait", 1), "");
+    assert_eq!(asked(step), "a");
+    assert_eq!(scripts.location(call), "m.lua:4");
+    assert_eq!(asked(scripts.resume(&mut host, call, answer("x"))), "b");
+    assert_eq!(scripts.location(call), "m.lua:6");
+    scripts.cancel(call);
+    assert_eq!(scripts.location(call), "");
+}
+
 /// A VM that is made anew takes along who waited in it.
 #[test]
 fn who_waited_in_a_vm_that_is_gone_hears_so() {

@@ -5,6 +5,7 @@
 
 use std::net::IpAddr;
 
+use super::source::Source;
 use super::value::OptionValue;
 use super::{Effective, Ignored};
 use crate::options::{BUILT, Default, Kind};
@@ -60,9 +61,38 @@ pub(super) fn notices(values: &Effective) -> Vec<Notice> {
         let text = format!("metrics are readable from outside, on {at} (`metrics.address`)");
         lines.push(Notice { level: Level::Warn, text });
     }
+    lines.extend(of_fetch(values).map(|text| Notice { level: Level::Warn, text }));
     lines.extend(without_effect(&values.ignored));
     lines.sort_by_key(|line| std::cmp::Reverse(line.level));
     lines
+}
+
+/// Options of `nk.http_request` that others defeat.
+fn of_fetch(values: &Effective) -> Option<String> {
+    let is_set = |name: &str| values.source(name) != Source::Default;
+    if !values.switch("fetch.enabled") {
+        let of_fetch = BUILT.iter().map(|opt| opt.name).filter(|it| it.starts_with("fetch."));
+        let names: Vec<_> = of_fetch
+            .filter(|name| *name != "fetch.enabled" && is_set(name))
+            .map(|name| format!("`{name}` ({})", values.source(name)))
+            .collect();
+        let has = if names.len() == 1 { "has" } else { "have" };
+        let text = format!(
+            "{} {has} no effect as long as `fetch.enabled` is false: nk.http_request is an error",
+            names.join(", ")
+        );
+        return (!names.is_empty()).then_some(text);
+    }
+    let (request, call) = ("fetch.timeout_max_ms", "runtime.call_wait_max_ms");
+    let (request_ms, call_ms) = (values.number::<u64>(request), values.number::<u64>(call));
+    (request_ms > call_ms).then(|| {
+        format!(
+            "`{request}` ({request_ms}, {}) is more than `{call}` ({call_ms}, {}): a call that waits for so \
+             long a request is ended before the script hears of it",
+            values.source(request),
+            values.source(call)
+        )
+    })
 }
 
 /// A line for each reason for which options have no effect, with their names and places.

@@ -411,6 +411,35 @@ fn notices_grow_with_the_danger() {
 }
 
 #[test]
+fn options_that_others_defeat_are_told() {
+    let (on, networks) = (("fetch.enabled", "true"), ("fetch.networks", "127.0.0.0/8"));
+    let (long, short) = (("fetch.timeout_max_ms", "100000"), ("runtime.call_wait_max_ms", "20000"));
+    for (pairs, wanted) in [
+        (
+            &[networks][..],
+            "`fetch.networks` (command line) has no effect as long as `fetch.enabled`",
+        ),
+        (
+            &[networks, long],
+            "`fetch.networks` (command line), `fetch.timeout_max_ms` (command line) have",
+        ),
+        (&[on, networks], ""),
+        (&[on, long, short], "`fetch.timeout_max_ms` (100000, command line) is more than"),
+        // By its default, too.
+        (
+            &[on, short],
+            "(30000, default) is more than `runtime.call_wait_max_ms` (20000, command line)",
+        ),
+        (&[short], ""),
+    ] {
+        let notices = config(pairs).notices;
+        let warned: Vec<_> = notices.iter().filter(|it| it.level == Level::Warn).collect();
+        assert_eq!(warned.len(), usize::from(!wanted.is_empty()), "{notices:?}");
+        assert!(warned.iter().all(|it| it.text.contains(wanted)), "{notices:?}");
+    }
+}
+
+#[test]
 fn limits_of_the_table_are_those_that_handlers_are_tested_with() {
     let effective = Effective::resolve(Vec::new(), 4).unwrap();
     assert_eq!(Config::new(&effective).limits, LimitSettings::default());

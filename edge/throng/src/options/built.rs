@@ -332,7 +332,9 @@ const FIRST: &[Opt] = &[
         "runtime.http_key",
         KEY,
         "defaulthttpkey",
-        "Key for server-to-server RPC calls. Who knows it can call every RPC without a user.",
+        "Key for server-to-server RPC calls. Who knows it can call every RPC without a user. For who \
+         is slow all such calls of one address are those of one user, in `limit.exempt_addresses` too: if one \
+         is slow, others of that address go one at a time for a few seconds.",
     )
     .secret(),
     row(
@@ -652,7 +654,8 @@ const ENGINE: &[Opt] = &[
         number(1, 256, "threads"),
         "2",
         "Threads that run RPC functions and hooks. Slow calls of one user keep at most half of them \
-         from others.",
+         from others, and of all users together all but one, which stays for functions that are known to be \
+         quick: a call of one that is not known yet waits for one slow call at most.",
     )
     .ours(),
     row(

@@ -135,17 +135,20 @@ pub fn markdown(language: Language) -> String {
     page
 }
 
-/// The reference for a terminal: the functions with `word` in their name.
+/// The reference for a terminal: the functions with `word` in their name, or else in their meaning.
 ///
 /// # Errors
-/// If there is no such name.
+/// If there is none.
 pub fn text(language: Language, word: &str) -> anyhow::Result<String> {
     let word = word.strip_prefix("nk.").unwrap_or(word).to_ascii_lowercase();
-    let is_meant = |name: &str| name.to_ascii_lowercase().contains(&word);
+    let has_word = |text: &str| text.to_ascii_lowercase().contains(&word);
+    let all = || AREAS.iter().flat_map(|area| area.functions);
+    let by_name = all().filter_map(|it| language.name(it)).any(has_word);
+    let is_meant = |name: &str, meaning: &str| has_word(if by_name { name } else { meaning });
     let mut page = String::new();
     for area in AREAS {
         let mut has_title = false;
-        for entry in entries(language, area).filter(|it| is_meant(it.name)) {
+        for entry in entries(language, area).filter(|it| is_meant(it.name, &it.meaning)) {
             if !has_title {
                 let _ = write!(page, "[{}]\n\n", area.title);
                 has_title = true;
@@ -160,14 +163,14 @@ pub fn text(language: Language, word: &str) -> anyhow::Result<String> {
             }
         }
         let names = missing(language, area);
-        let names: Vec<&str> = names.into_iter().filter(|it| is_meant(it)).collect();
+        let names: Vec<&str> = names.into_iter().filter(|it| is_meant(it, "")).collect();
         if !names.is_empty() {
             let _ = writeln!(page, "Not built yet: {}\n", names.join(", "));
         }
     }
     if page.is_empty() {
-        let names = AREAS.iter().flat_map(|area| area.functions).filter_map(|it| language.name(it));
-        bail!("no function has `{word}` in its name{}", did_you_mean(&word, names));
+        let names = all().filter_map(|it| language.name(it));
+        bail!("no function has `{word}` in its name or meaning{}", did_you_mean(&word, names));
     }
     Ok(page)
 }
@@ -216,6 +219,7 @@ mod tests {
         assert!(error.contains("did you mean `storage_write`"), "{error}");
         let error = text(Language::JavaScript, "json_encode").unwrap_err().to_string();
         assert!(error.contains("no function has `json_encode` in its name"), "{error}");
+        assert!(text(Language::Lua, "wait").unwrap().contains("nk.http_request"));
     }
 
     #[test]

@@ -157,6 +157,11 @@ impl Scripts for Languages {
         }
     }
 
+    fn location(&self, id: CallId) -> String {
+        let language = self.waiting.get(&id).and_then(|language| self.languages.get(*language));
+        language.map_or_else(String::new, |(_, scripts)| scripts.location(id))
+    }
+
     fn excess_bytes(&mut self) -> usize {
         // One language at most has calls that share memory.
         self.languages.iter_mut().map(|(_, scripts)| scripts.excess_bytes()).max().unwrap_or(0)

@@ -95,7 +95,7 @@ impl Code {
 
     /// What the modules' author should know, the certain failures first: what was found in them, hooks
     /// that never run, and files that Nakama would run and this server does not.
-    pub(super) fn findings(&self, registered: &Registered, shutdown_grace_s: u32) -> Vec<Finding> {
+    pub(super) fn findings(&self, registered: &Registered, maker: &Maker) -> Vec<Finding> {
         const WHY: &str = "not run: Lua is, one file of JavaScript (`runtime.js_entrypoint`), and WebAssembly \
              (*.wasm) that lies in `runtime.path` itself";
         let (named, count) = self.sources.others();
@@ -113,7 +113,18 @@ impl Code {
         if count > named.len() {
             lines.push(format!("{} more files are {WHY}", count - named.len()));
         }
-        lines.extend(hooks::warnings(registered, shutdown_grace_s));
+        lines.extend(hooks::warnings(registered, maker.settings.shutdown_grace_s));
+        let asks = self.sources.calls_of("http_request");
+        if let (false, Some(first)) = (maker.is_fetch_enabled, asks.first()) {
+            let more = match asks.len() - 1 {
+                0 => String::new(),
+                more => format!(" (and {more} more)"),
+            };
+            lines.push(format!(
+                "{first}: nk.http_request is an error as long as `fetch.enabled` is false; whom it may ask then \
+                 is said by `fetch.allow` and `fetch.networks`{more}"
+            ));
+        }
         let mut found = registered.findings.clone();
         found.extend(lines.into_iter().map(|text| Finding { is_certain: false, text }));
         certain_first(found)
@@ -125,6 +136,8 @@ pub(super) struct Maker {
     pub(super) topology: Arc<Topology>,
     pub(super) settings: Arc<Settings>,
     pub(super) host: Arc<HostSettings>,
+    /// `fetch.enabled`.
+    pub(super) is_fetch_enabled: bool,
     /// What calls may use; with the memory of the VMs of all versions.
     pub(super) limits: GuestLimits,
     /// `runtime.lua_api_stacktrace`.

@@ -29,7 +29,6 @@ const READS_MAX: usize = 4;
 pub(super) struct Folder {
     config: RuntimeConfig,
     maker: Arc<Maker>,
-    shutdown_grace_s: u32,
     /// What serves.
     serving: Code,
     /// What was read last, if it loads and does not serve yet; and whether its author has been told about it.
@@ -38,12 +37,8 @@ pub(super) struct Folder {
 
 impl Folder {
     /// The folder from which this code was read, and run for all threads.
-    pub(super) fn new(
-        config: RuntimeConfig,
-        shutdown_grace_s: u32,
-        (maker, serving): (Arc<Maker>, Code),
-    ) -> Self {
-        Self { config, maker, shutdown_grace_s, serving, next: None }
+    pub(super) fn new(config: RuntimeConfig, maker: Arc<Maker>, serving: Code) -> Self {
+        Self { config, maker, serving, next: None }
     }
 }
 
@@ -90,7 +85,7 @@ impl Library for Folder {
             }
         };
         if !std::mem::replace(is_told, true) {
-            warn(&code.findings(scripts.registered(), self.shutdown_grace_s));
+            warn(&code.findings(scripts.registered(), &self.maker));
         }
         let said = resources.take_said();
         Ok(NewGuests { version, scripts, said })

@@ -16,12 +16,16 @@ use super::declare::{Table, ValueType, wrong_answer};
 use super::json::encode_for;
 use super::read::{Arg, FilledId, Read, Record, filled_id};
 use crate::guest::{Answer, Ask, CommonHost, HostError, Reply};
+use crate::nearest::did_you_mean;
 use crate::node::Nodes;
 use crate::stream::{
     Payer, STREAM_LABEL_BYTES_MAX, STREAM_STATUS_BYTES_MAX, SessionId, StreamAnswer, StreamId,
     StreamMessage, StreamMeta, StreamPresence, StreamRequest, no_session,
 };
 use crate::value::Value;
+
+/// What a stream is named with.
+const FIELDS: [&str; 4] = ["mode", "subject", "subcontext", "label"];
 
 /// A stream: `{ mode, subject?, subcontext?, label? }`.
 #[derive(Clone, Copy)]
@@ -37,10 +41,16 @@ impl Read for Stream {
 
     fn read(&self, args: &Args<'_>, index: usize) -> Result<StreamId, HostError> {
         let value = args.value(index);
-        if !matches!(value, Value::Map(_)) {
-            return Err(args.mismatch(index, "table"));
-        }
+        let Value::Map(members) = value else { return Err(args.mismatch(index, "table")) };
         let wrong = |what: &str| args.wrong(index, what);
+        // Nakama passes over what it does not know. A slip of the finger would make one stream of many.
+        let names = members.iter().filter_map(|(name, _)| std::str::from_utf8(name).ok());
+        for name in names.filter(|name| !FIELDS.contains(name)) {
+            let meant = did_you_mean(name, FIELDS);
+            if !meant.is_empty() {
+                return Err(wrong(&format!("stream has no {name}{meant}")));
+            }
+        }
         let part = |name: &str| value.member(name).filter(|part| !matches!(part, Value::Nil));
         let mode = match part("mode") {
             None => 0,

@@ -344,15 +344,19 @@ impl Core {
         self.stats.calls_waiting.set(self.callers.waiting() as u64);
     }
 
-    /// The next call that may go, and where. Slow users and others take turns too.
+    /// The next call that may go, and where. Slow users and others take turns too: to have looked in vain is
+    /// no turn, so that behind a slow call that has run the others come first, however often it was looked.
     fn next_call(&mut self) -> Option<(Job, usize, Class)> {
-        self.callers.is_slows_turn = !self.callers.is_slows_turn;
         let is_slows_turn = self.callers.is_slows_turn;
         // A line that is in the wrong queue by now changes over when it is met: the last look finds
         // what the one before has brought.
-        [is_slows_turn, !is_slows_turn, is_slows_turn]
+        let next = [is_slows_turn, !is_slows_turn, is_slows_turn]
             .into_iter()
-            .find_map(|is_slow| self.next_call_of(is_slow))
+            .find_map(|is_slow| self.next_call_of(is_slow));
+        if let Some((.., class)) = next {
+            self.callers.is_slows_turn = class != Class::Slow;
+        }
+        next
     }
 
     fn next_call_of(&mut self, is_slow: bool) -> Option<(Job, usize, Class)> {

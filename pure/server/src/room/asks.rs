@@ -262,7 +262,9 @@ impl Room {
         self.take_back(asked);
         if begun.until.is_some_and(|until| until.mono_ns <= now.mono_ns) {
             let wait_max_ms = self.settings.runtime.call_wait_max_ms;
-            let error = waited_too_long(&begun.callback, asked.question, wait_max_ms);
+            let mut error = waited_too_long(&begun.callback, asked.question, wait_max_ms);
+            let running = self.matches.get(&id).and_then(|found| found.running.as_ref());
+            error.location = running.map_or_else(String::new, |it| it.script.location());
             return self.fail(id, begun.callback, &error);
         }
         self.go_on(now, id, begun, Some(asked.question.answer(Err(RoomError::Silent))));

@@ -100,7 +100,7 @@ impl Room {
         NewMatch { by, module, params }: NewMatch,
     ) {
         if self.matches.contains_key(&uuid) {
-            let text = "error creating match: there is one of that id";
+            let text = "there is one of that id";
             return self.answer(creator, Err(RoomError::Failed(text.to_owned())));
         }
         let id = MatchId::authoritative(uuid, self.me.node());
@@ -179,7 +179,7 @@ impl Room {
             }
         };
         self.end_match(uuid, None);
-        Err(RoomError::Failed(format!("error creating match: {wrong}")))
+        Err(RoomError::Failed(wrong))
     }
 
     fn start_match(&mut self, now: Now, uuid: Uuid, tick_rate_hz: u8, label: &str) -> Bytes {
@@ -225,12 +225,12 @@ impl Room {
         error: &ScriptError,
     ) -> String {
         if error.kind == ScriptFailure::NotFound {
-            return "error creating match: not found".to_owned();
+            return format!("not found: no module \"{module}\" returns the callbacks of a match");
         }
         self.count_failure(error);
         let (location, version) = (&error.location, version.0);
         tracing::error!(module, location, version, "match_init failed: {error}");
-        format!("error creating match: {error}")
+        error.to_string()
     }
 
     /// Whether one more match may run, which goes back to that one: it is counted then.
@@ -239,17 +239,13 @@ impl Room {
         let matches_max = settings.count_max.div_ceil(rooms);
         if self.matches.len() >= matches_max {
             self.stats.matches_refused.up();
-            return Err(format!(
-                "error creating match: {matches_max} run already (match.matches_max / engine.rooms)"
-            ));
+            return Err(format!("{matches_max} run already (match.matches_max / engine.rooms)"));
         }
         let Some(ancestor) = by else { return Ok(()) };
         let limits = (settings.descendants_max.div_ceil(rooms), settings.descendants_per_s);
         self.descendants.make(now, ancestor, limits).map_err(|(setting, max)| {
             self.stats.match_descendants_refused.up();
-            format!(
-                "error creating match: what a match makes, and what these make, may be {max} ({setting})"
-            )
+            format!("what a match makes, and what these make, may be {max} ({setting})")
         })
     }
 

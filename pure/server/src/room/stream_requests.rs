@@ -12,7 +12,7 @@ use event::Now;
 use game::guest::{HostError, PresenceReason};
 use game::stream::{
     SessionId, StreamAnswer, StreamId, StreamKind, StreamMessage, StreamMeta, StreamPresence,
-    StreamRequest, no_session, of_the_server, too_many_members,
+    StreamRequest, no_session, too_many_members,
 };
 
 use super::Room;
@@ -81,7 +81,7 @@ impl Room {
     ) -> Result<StreamAnswer, HostError> {
         let kind = stream.kind(&self.topology.nodes);
         kind.check(&request)?;
-        let Some(key) = Key::of(stream, kind) else { return Err(of_the_server()) };
+        let Some(key) = Key::of(stream, kind) else { return Err(kind.is_the_servers()) };
         let key = (&key, kind);
         match request {
             StreamRequest::Join(_, meta) => self.stream_enter(now, key, member, meta, false),
@@ -162,7 +162,7 @@ impl Room {
         let Some(member) = member else { return Err(no_session()) };
         let is_status = matches!(kind, StreamKind::Status(id) if id == member.presence.user_id);
         if !is_status && kind != StreamKind::Scripts {
-            return Err(of_the_server());
+            return Err(kind.is_the_servers());
         }
         let joined = self.streams.find(key, member.presence.session_id);
         let is_new = !joined.is_some_and(|joined| is_seen(kind, joined));
@@ -209,7 +209,7 @@ impl Room {
             StreamKind::Scripts | StreamKind::Relayed(_) | StreamKind::Authoritative(_) => {
                 self.leave(now, key, &[session_id], PresenceReason::Leave);
             }
-            StreamKind::Notifications(_) | StreamKind::Missing => return Err(of_the_server()),
+            StreamKind::Notifications(_) | StreamKind::Missing => return Err(kind.is_the_servers()),
         }
         Ok(StreamAnswer::Done)
     }

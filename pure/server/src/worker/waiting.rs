@@ -104,6 +104,8 @@ pub(super) struct Guest {
     pub(super) payer: FetchPayer,
     /// Of `runtime.call_wait_max_ms`, what is left.
     wait_left_ms: u64,
+    /// Which host it asked last over HTTP, for the log.
+    asked_host: String,
     /// Where it runs in the batch, what it has there.
     pub(super) slice: Option<Slice>,
     /// What it is called, for logs.
@@ -247,7 +249,19 @@ impl Worker {
         let spent = Spent::of(of, ancestor);
         let name = name.to_owned();
         let instance = self.guests.begin();
-        Guest { id, instance, origin, then, spent, payer, wait_left_ms, slice: None, name }
+        let asked_host = String::new();
+        Guest {
+            id,
+            instance,
+            origin,
+            then,
+            spent,
+            payer,
+            wait_left_ms,
+            asked_host,
+            slice: None,
+            name,
+        }
     }
 
     /// Lends the scripts what they may ask for, for a piece of a call.
@@ -314,6 +328,7 @@ impl Worker {
             }
             Ask::Fetch(request) => {
                 resources.network()?;
+                request.host().clone_into(&mut guest.asked_host);
                 (Question::Fetch, Unasked::Fetch(guest.payer, request))
             }
             ask => {
@@ -557,9 +572,21 @@ impl Worker {
                     "waited for {wait_max_ms} ms, at last for {} (runtime.call_wait_max_ms)",
                     question.what()
                 );
-                let (code, location, kind) = (4, String::new(), ScriptFailure::Cancelled);
+                let location = self.waits_at(&guest, question);
+                let (code, kind) = (4, ScriptFailure::Cancelled);
                 self.cancel(guest, ScriptError { code, message, location, kind });
             }
+        }
+    }
+
+    /// Where a call waits, for the log alone: `file:line`, and which host it asks.
+    fn waits_at(&mut self, guest: &Guest, question: Question) -> String {
+        let place = self.guests.of(guest.instance).location(guest.id);
+        match question {
+            Question::Fetch => {
+                format!("{place} (asks {})", guest.asked_host).trim_start().to_owned()
+            }
+            _ => place,
         }
     }
 

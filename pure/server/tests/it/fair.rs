@@ -23,11 +23,11 @@ fn rig_with(callers: u16, tune: fn(&mut Settings)) -> Rig {
 }
 
 /// A call of the RPC function, sent; nobody but the core has run.
-fn call(rig: &Rig, token: &str) -> Client {
+pub(crate) fn call(rig: &Rig, token: &str) -> Client {
     call_of(rig, token, "echo")
 }
 
-fn call_of(rig: &Rig, token: &str, function: &str) -> Client {
+pub(crate) fn call_of(rig: &Rig, token: &str, function: &str) -> Client {
     let client = rig.open(0);
     let auth = format!("Bearer {token}");
     rig.bytes_only(client, &request(&format!("POST /v2/rpc/{function}?unwrap"), &auth, "x"));

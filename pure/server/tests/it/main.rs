@@ -35,5 +35,6 @@ mod sockets;
 mod spent;
 mod status;
 mod streams;
+mod turns;
 mod waiting;
 mod zone;

@@ -274,6 +274,18 @@ fn any_callback_makes_matches_and_match_init_too() {
     assert_eq!(rig.stat("authoritative_matches"), 6);
 }
 
+#[test]
+fn whoever_creates_a_match_of_no_module_is_told_which() {
+    let text = "local nk = require('nakama')
+        nk.register_rpc(function(_, payload)
+            return select(2, pcall(nk.match_create, payload, {}))
+        end, 'create_of')
+        function M.match_signal(context, dispatcher, tick, state, data) return state end";
+    let text = rig(text).rpc("create_of", "nosuch");
+    let wanted = r#"not found: no module "nosuch" returns the callbacks of a match"#;
+    assert_eq!(text, format!("error creating match: {wanted}"));
+}
+
 /// Its creator has been told that there is none: nobody would ever end it.
 #[test]
 fn a_match_that_was_made_too_late_ends() {

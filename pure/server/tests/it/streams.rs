@@ -246,6 +246,8 @@ fn the_servers_groups_are_streams_too() {
         let text = refusal(&rig, bob, op, stream, &json!({}));
         assert!(text.contains("are filled by the server"), "{op}: {text}");
     }
+    let text = refusal(&rig, bob, "join", &json!({}), &json!({}));
+    assert!(text.contains("that of a stream without a mode"), "{text}");
     let chat = json!({ "mode": 2, "label": "room" });
     assert!(refusal(&rig, bob, "join", &chat, &json!({})).contains("not implemented"));
     assert!(

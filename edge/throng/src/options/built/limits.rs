@@ -184,7 +184,8 @@ pub(super) const ROWS: &[Opt] = &[
         Kind::List(Entry::Network),
         "127.0.0.0/8,::1",
         "Addresses, or networks, for which no limit of an address holds: those of the operator's \
-         own proxies and load generators.",
+         own proxies and load generators. Callers (`engine.workers`) are shared between them and others \
+         all the same.",
     )
     .ours(),
     row(

@@ -130,7 +130,8 @@ functions! {
         /// ```
         language register_tournament_reset(fn: function());
         /// Runs `fn(context)` at once, but only in the first of the server's Lua machines: the
-        /// place to write what the game needs into the database.
+        /// place to write what the game needs into the database. Modules are loading then, so that
+        /// `fn` can neither make a match nor ask another server: the first call that needs it can.
         /// ```lua
         /// local nk = require("nakama")
         /// nk.run_once(function(context) nk.logger_info("started") end)

@@ -58,7 +58,9 @@ functions! {
         built get_config() -> (config: Table) = Ok(Table(host.machine().config()));
         missing get_satori;
         /// Asks another server over HTTP and returns the status, the headers and the content of its
-        /// answer; what keeps it from answering is an error. The method is one of `get`, `post`, `put`,
+        /// answer; what keeps it from answering is an error. The call [waits](waiting.md) meanwhile, and others
+        /// run. Headers are a table from a name to a text, of the answer too: of one that comes several times
+        /// the last. The method is one of `get`, `post`, `put`,
         /// `patch`, `delete`, `head`; the timeout counts everything, redirects included. `insecure`
         /// does not check the server's certificate, if `fetch.insecure` is set. Off unless
         /// `fetch.enabled` is set; which servers may be asked, and how much, is said by `fetch.*`: one on the same
