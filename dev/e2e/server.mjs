@@ -9,7 +9,7 @@
  *
  * Not done here: building the binary; anything about the protocol (client.mjs).
  */
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { cp, mkdtemp, rm } from "node:fs/promises";
 import { existsSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -133,6 +133,9 @@ export function binary() {
   }
   return path;
 }
+
+/** The server's own table of calls and messages. */
+export const apiTable = () => JSON.parse(execFileSync(binary(), ["calls", "--json"], { encoding: "utf8" }));
 
 function commandLine(directory, options) {
   const args = ["serve", "--data_dir", directory];

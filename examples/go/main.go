@@ -15,7 +15,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"throng/guest/api"
 	"throng/guest/runtime"
+	"throng/guest/wrapperspb"
 )
 
 // Operation codes: what a message means. The numbers are the game's own choice.
@@ -55,7 +57,7 @@ func InitModule(ctx context.Context, logger runtime.Logger, db *sql.DB, nk runti
 			return err
 		}
 	}
-	if err := initializer.RegisterBefore("UpdateAccount", shortNames); err != nil {
+	if err := initializer.RegisterBeforeUpdateAccount(shortNames); err != nil {
 		return err
 	}
 	return initializer.RegisterMatch("arena", func(context.Context, runtime.Logger, *sql.DB, runtime.NakamaModule) (runtime.Match, error) {
@@ -153,24 +155,24 @@ func newArena(ctx context.Context, logger runtime.Logger, db *sql.DB, nk runtime
 // findArena answers with a match that has a free seat, or a new one. Two players may be told of the same seat: the
 // second one is refused when joining, and asks again.
 func findArena(ctx context.Context, logger runtime.Logger, db *sql.DB, nk runtime.NakamaModule, payload string) (string, error) {
-	results, err := nk.Call("match_list", 1, true, nil, nil, playersMax-1, "+label.game:arena")
+	seats := playersMax - 1
+	found, err := nk.MatchList(ctx, 1, true, "", nil, &seats, "+label.game:arena")
 	if err != nil {
 		return "", err
 	}
-	if found, _ := results[0].([]any); len(found) > 0 {
-		match, _ := found[0].(map[string]any)
-		return fmt.Sprintf(`{"match_id":%q}`, match["match_id"]), nil
+	if len(found) > 0 {
+		return fmt.Sprintf(`{"match_id":%q}`, found[0].MatchId), nil
 	}
 	return newArena(ctx, logger, db, nk, payload)
 }
 
 // shortNames refuses long names, and writes the others in capitals.
-func shortNames(ctx context.Context, logger runtime.Logger, db *sql.DB, nk runtime.NakamaModule, in map[string]any) (map[string]any, error) {
-	name, _ := in["display_name"].(string)
+func shortNames(ctx context.Context, logger runtime.Logger, db *sql.DB, nk runtime.NakamaModule, in *api.UpdateAccountRequest) (*api.UpdateAccountRequest, error) {
+	name := in.DisplayName.GetValue()
 	if utf8.RuneCountInString(name) > nameLettersMax {
 		return nil, runtime.NewError("name too long", invalidArgument)
 	}
-	in["display_name"] = strings.ToUpper(name)
+	in.DisplayName = wrapperspb.String(strings.ToUpper(name))
 	return in, nil
 }
 

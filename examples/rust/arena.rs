@@ -10,6 +10,7 @@
 //! A client's way into a match: call the RPC `arena_find`, join `{"match_id": "…"}` over the socket, listen for
 //! `WELCOME`, and send `TO_SENDER` or `TO_ALL`, which come back to oneself or to everybody.
 
+use throng_guest::api::UpdateAccountRequest;
 use throng_guest::{
     Context, Dispatcher, Error, Initializer, Join, Match, MatchContext, Message, Opened, Presence,
     Result, Value, Verdict, nk,
@@ -40,7 +41,7 @@ fn init_module(initializer: &mut Initializer) -> Result<()> {
     initializer.register_rpc("path", path)?;
     initializer.register_rpc("arena", |_, _| new_arena())?;
     initializer.register_rpc("arena_find", find_arena)?;
-    initializer.register_before("UpdateAccount", short_names)?;
+    initializer.before_update_account(short_names)?;
     initializer.register_match("arena", open)
 }
 
@@ -59,14 +60,13 @@ fn store(context: &Context, payload: &str) -> Result<String> {
         ("user_id", context.user_id().into()),
     ];
     let mut object = Value::map(place.clone());
-    object.set("value", nk::call_one("json_decode", &[payload.into()])?);
+    object.set("value", nk::json_decode(payload)?);
     object.set("permission_read", 1);
     let written = nk::storage_write(vec![object])?;
     let read = nk::storage_read(vec![Value::map(place)])?;
-    let (written, read) = (&written.items()[0], &read.items()[0]);
-    let value = nk::call_one("json_encode", &[read.get("value").cloned().unwrap_or_default()])?;
-    let same = written.get("version") == read.get("version");
-    Ok(format!("{{\"same\":{same},\"value\":{}}}", value.as_str().unwrap_or("null")))
+    let same = written[0].get("version") == read[0].get("version");
+    let value = read[0].get("value").map_or_else(String::new, Value::to_json);
+    Ok(format!("{{\"same\":{same},\"value\":{value}}}"))
 }
 
 /// Never ends: the server stops it.
@@ -118,7 +118,7 @@ fn path(_: &Context, _: &str) -> Result<String> {
 
 /// A new match: `{"match_id": "…"}`.
 fn new_arena() -> Result<String> {
-    let id = nk::match_create("arena", Value::map([("level", 3.into())]))?;
+    let id = nk::match_create("arena", Some(Value::map([("level", 3_i64.into())])))?;
     Ok(format!("{{\"match_id\":\"{id}\"}}"))
 }
 
@@ -126,29 +126,24 @@ fn new_arena() -> Result<String> {
 /// joining, and asks again.
 fn find_arena(_: &Context, _: &str) -> Result<String> {
     let seats = i64::try_from(PLAYERS_MAX).unwrap_or(i64::MAX);
-    let arguments = [
-        1_i64.into(),
-        true.into(),
-        Value::Nil,
-        Value::Nil,
-        (seats - 1).into(),
-        "+label.game:arena".into(),
-    ];
-    let found = nk::call_one("match_list", &arguments)?;
-    match found.items().first().and_then(|one| one.get("match_id")?.as_str()) {
+    let label = Some("+label.game:arena");
+    let found = nk::match_list(Some(1), Some(true), None, None, Some(seats - 1), label)?;
+    match found.first().and_then(|one| one.get("match_id")?.as_str()) {
         Some(id) => Ok(format!("{{\"match_id\":\"{id}\"}}")),
         None => new_arena(),
     }
 }
 
 /// Refuses long names, and writes the others in capitals.
-fn short_names(_: &Context, mut request: Value) -> Result<Option<Value>> {
-    let name = request.get("display_name").and_then(Value::as_str).unwrap_or_default();
+fn short_names(
+    _: &Context,
+    mut request: UpdateAccountRequest,
+) -> Result<Option<UpdateAccountRequest>> {
+    let name = request.display_name.unwrap_or_default();
     if name.chars().count() > NAME_LETTERS_MAX {
         return Err(Error::new(INVALID_ARGUMENT, "name too long"));
     }
-    let name = name.to_uppercase();
-    request.set("display_name", name);
+    request.display_name = Some(name.to_uppercase());
     Ok(Some(request))
 }
 

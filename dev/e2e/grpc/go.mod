@@ -7,7 +7,10 @@ require (
 	github.com/heroiclabs/nakama/v3 v3.40.0
 	google.golang.org/grpc v1.82.0
 	google.golang.org/protobuf v1.36.11
+	throng/guest v0.0.0
 )
+
+replace throng/guest => ../../../guests/go
 
 require (
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.29.0 // indirect

@@ -50,7 +50,7 @@ fn init_module(initializer: &mut Initializer) -> Result<()> {
     initializer.register_rpc("hostile_sleep", sleep)?;
     initializer.register_rpc("hostile_log", log)?;
     initializer.register_rpc("hostile_match", |_, harm| {
-        nk::match_create("hostile", Value::map([("harm", harm.into())]))
+        nk::match_create("hostile", Some(Value::map([("harm", harm.into())])))
     })?;
     initializer.register_match("hostile", |_: &MatchContext, params| {
         let harm = params.get("harm").and_then(Value::as_str).unwrap_or_default().to_owned();

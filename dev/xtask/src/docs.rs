@@ -1,8 +1,9 @@
 //! Pages that are made from code: docs/configuration.md from the table of options,
 //! docs/lua/functions.md and docs/javascript/functions.md from the host table, docs/api.md from the table of calls and their messages,
-//! and docs/result.schema.json from the types of a load run's result.
+//! docs/result.schema.json from the types of a load run's result, and the parts of the SDKs in guests/ that follow from
+//! the tables (`sdk`).
 //!
-//! Their text comes from the binary itself.
+//! Their text, or what it is made of, comes from the binary itself.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,15 +11,29 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, bail};
 
 use crate::repository::{cargo, root, target_folder};
+use crate::sdk;
 
-/// A page and the command that prints it.
-const PAGES: [(&str, &[&str]); 5] = [
-    ("docs/configuration.md", &["options", "--markdown"]),
-    ("docs/lua/functions.md", &["functions", "--markdown"]),
-    ("docs/javascript/functions.md", &["functions", "--javascript", "--markdown"]),
-    ("docs/api.md", &["calls", "--markdown"]),
-    ("docs/result.schema.json", &["load", "schema"]),
+/// Makes a file of what the binary prints.
+type Make = fn(&[u8]) -> anyhow::Result<String>;
+
+/// A file, the command that prints it or what it is made of, and how it is made of that.
+const PAGES: [(&str, &[&str], Option<Make>); 13] = [
+    ("docs/configuration.md", &["options", "--markdown"], None),
+    ("docs/lua/functions.md", &["functions", "--markdown"], None),
+    ("docs/javascript/functions.md", &["functions", "--javascript", "--markdown"], None),
+    ("docs/api.md", &["calls", "--markdown"], None),
+    ("docs/result.schema.json", &["load", "schema"], None),
+    ("guests/go/api/api.go", CALLS, Some(|json| sdk::go::package(json, "api"))),
+    ("guests/go/rtapi/rtapi.go", CALLS, Some(|json| sdk::go::package(json, "rtapi"))),
+    ("guests/go/runtime/hooks.go", CALLS, Some(sdk::go::hooks)),
+    ("guests/go/runtime/hooks_wasip1.go", CALLS, Some(sdk::go::hooks_registered)),
+    ("guests/rust/src/api.rs", CALLS, Some(|json| sdk::rust::package(json, "api"))),
+    ("guests/rust/src/rtapi.rs", CALLS, Some(|json| sdk::rust::package(json, "rtapi"))),
+    ("guests/rust/src/calls.rs", CALLS, Some(sdk::rust::calls)),
+    ("guests/rust/src/nk/functions.rs", &["functions", "--json"], Some(sdk::rust::functions)),
 ];
+
+const CALLS: &[&str] = &["calls", "--json"];
 
 /// Builds the binary as the tests are built, and tells where it is.
 ///
@@ -60,7 +75,7 @@ fn build(folder: &str, arguments: &[&str]) -> anyhow::Result<PathBuf> {
     Ok(target_folder()?.join(folder).join("throng"))
 }
 
-fn generated(throng: &Path, arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
+fn generated(throng: &Path, arguments: &[&str], make: Option<Make>) -> anyhow::Result<Vec<u8>> {
     let output = Command::new(throng)
         .args(arguments)
         .stderr(Stdio::inherit())
@@ -69,7 +84,10 @@ fn generated(throng: &Path, arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
     if !output.status.success() {
         bail!("`throng {}` failed", arguments.join(" "));
     }
-    Ok(output.stdout)
+    match make {
+        None => Ok(output.stdout),
+        Some(make) => Ok(make(&output.stdout)?.into_bytes()),
+    }
 }
 
 /// Writes the pages.
@@ -78,8 +96,8 @@ fn generated(throng: &Path, arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
 /// If the binary does not compile, or a page cannot be written.
 pub fn write() -> anyhow::Result<()> {
     let throng = built_throng()?;
-    for (page, arguments) in PAGES {
-        std::fs::write(root().join(page), generated(&throng, arguments)?).context(page)?;
+    for (page, arguments, make) in PAGES {
+        std::fs::write(root().join(page), generated(&throng, arguments, make)?).context(page)?;
     }
     Ok(())
 }
@@ -91,9 +109,9 @@ pub fn write() -> anyhow::Result<()> {
 pub fn check() -> anyhow::Result<bool> {
     let throng = built_throng()?;
     let mut all_current = true;
-    for (page, arguments) in PAGES {
+    for (page, arguments, make) in PAGES {
         let kept = std::fs::read(root().join(page)).unwrap_or_default();
-        if kept != generated(&throng, arguments)? {
+        if kept != generated(&throng, arguments, make)? {
             println!("     {page} is out of date: run `cargo xtask docs`");
             all_current = false;
         }

@@ -12,6 +12,7 @@ mod claims;
 mod docs;
 mod peers;
 mod repository;
+mod sdk;
 mod spec;
 mod tidy;
 
@@ -193,7 +194,7 @@ enum Chore {
     },
     /// Check the laws that no compiler checks: arrows between crates, file sizes, promises
     Tidy,
-    /// Write the pages that are made from code: docs/configuration.md, docs/result.schema.json
+    /// Write the files that are made from code: pages of docs/, and the SDKs' messages, hooks and functions in guests/
     Docs {
         /// Only tell whether they are current
         #[arg(long)]

@@ -278,10 +278,11 @@ impl Calls {
         })
     }
 
-    /// Where the registered hooks and events are defined; host functions have no place.
+    /// Where the registered functions are defined; host functions have no place.
     fn locations(&self) -> Vec<(String, String)> {
-        let kinds = [("before ", &self.before), ("after ", &self.after), ("", &self.events)];
-        let all = kinds.into_iter().flat_map(|(kind, functions)| {
+        let hooks = [("before ", &self.before), ("after ", &self.after)];
+        let kinds = [("rpc ", &self.rpc), ("", &self.events)].into_iter().chain(hooks);
+        let all = kinds.flat_map(|(kind, functions)| {
             functions.iter().map(move |(name, function)| (format!("{kind}{name}"), function))
         });
         all.filter_map(|(name, function)| Some((name, place_of(function)?))).collect()

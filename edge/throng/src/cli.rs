@@ -43,9 +43,32 @@ pub enum Asked {
     /// `throng keys`.
     Keys,
     /// `throng calls`; `word` is a part of a name, "" for all.
-    Calls { word: String, markdown: bool },
+    Calls { word: String, form: Form },
     /// `throng functions`; `word` is a part of a name, "" for all.
-    Functions { word: String, language: Language, markdown: bool },
+    Functions { word: String, language: Language, form: Form },
+}
+
+/// How a table is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// For a terminal.
+    Text,
+    /// A page of `docs/`.
+    Markdown,
+    /// For programs.
+    Json,
+}
+
+impl Form {
+    fn of(args: &ArgMatches) -> Self {
+        if args.get_flag("json") {
+            Self::Json
+        } else if args.get_flag("markdown") {
+            Self::Markdown
+        } else {
+            Self::Text
+        }
+    }
 }
 
 /// Where the configuration comes from.
@@ -147,7 +170,7 @@ where
         Some(("keys", _)) => Ok(Asked::Keys),
         Some(("calls", args)) => Ok(Asked::Calls {
             word: args.get_one::<String>("word").cloned().unwrap_or_default(),
-            markdown: args.get_flag("markdown"),
+            form: Form::of(args),
         }),
         Some(("functions", args)) => Ok(Asked::Functions {
             word: args.get_one::<String>("word").cloned().unwrap_or_default(),
@@ -156,7 +179,7 @@ where
             } else {
                 Language::Lua
             },
-            markdown: args.get_flag("markdown"),
+            form: Form::of(args),
         }),
         _ => Err(command().error(clap::error::ErrorKind::MissingSubcommand, "no command given")),
     }
@@ -211,7 +234,11 @@ pub fn command() -> Command {
                         .value_name("WORD")
                         .help("Only calls with this word in their name"),
                 )
-                .arg(flag("markdown", "As Markdown, the source of docs/api.md")),
+                .arg(flag("markdown", "As Markdown, the source of docs/api.md"))
+                .arg(
+                    flag("json", "As JSON, for programs: every call, and all messages with their fields")
+                        .conflicts_with_all(["markdown", "word"]),
+                ),
         )
         .subcommand(
             Command::new("functions")
@@ -232,7 +259,11 @@ pub fn command() -> Command {
                 .arg(flag(
                     "markdown",
                     "As Markdown, the source of functions.md in docs/lua, docs/javascript",
-                )),
+                ))
+                .arg(
+                    flag("json", "As JSON, for programs: every function with its arguments and results")
+                        .conflicts_with_all(["markdown", "javascript", "word"]),
+                ),
         )
 }
 

@@ -38,7 +38,7 @@ mod signals;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use cli::{Asked, ConfigArgs};
+use cli::{Asked, ConfigArgs, Form};
 use config::{Config, Driver, Effective, Level};
 
 const EXIT_FAILED: u8 = 1;
@@ -95,14 +95,16 @@ fn main() -> ExitCode {
         Asked::Options { markdown: true, .. } => printed(Ok(reference::markdown())),
         Asked::Options { word, .. } => printed(reference::text(&word)),
         Asked::Keys => ended(keys::print()),
-        Asked::Calls { markdown: true, .. } => printed(Ok(reference::calls::markdown())),
-        Asked::Calls { word, .. } => printed(reference::calls::text(&word)),
-        Asked::Functions { markdown: true, language, .. } => {
-            printed(Ok(reference::functions::markdown(language)))
-        }
-        Asked::Functions { word, language, .. } => {
-            printed(reference::functions::text(language, &word))
-        }
+        Asked::Calls { word, form } => printed(match form {
+            Form::Text => reference::calls::text(&word),
+            Form::Markdown => Ok(reference::calls::markdown()),
+            Form::Json => Ok(reference::json::calls()),
+        }),
+        Asked::Functions { word, language, form } => printed(match form {
+            Form::Text => reference::functions::text(language, &word),
+            Form::Markdown => Ok(reference::functions::markdown(language)),
+            Form::Json => Ok(reference::json::host_functions()),
+        }),
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod calls;
 pub mod functions;
+pub mod json;
 
 use std::fmt::Write as _;
 

@@ -110,10 +110,11 @@ impl WasmScripts {
             return;
         }
         let location = match kind {
+            Kind::Rpc => Some(format!("rpc {name}")),
             Kind::Before => Some(format!("before {name}")),
             Kind::After => Some(format!("after {name}")),
             Kind::Event => Some(name.clone()),
-            Kind::Rpc | Kind::Match => None,
+            Kind::Match => None,
         };
         let location = location.map(|what| (what, file.to_owned()));
         self.registered.locations.extend(location);

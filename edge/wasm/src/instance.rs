@@ -261,18 +261,19 @@ fn ended(module: &Module, limits: &Limits, (mut store, result): Outcome, is_late
 /// Memory that is kept from one call to the next.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 
-/// The error that a guest's function has returned: `[code, text]`, or a text.
+/// The error that a guest's function has returned: `[code, text, function]`, of which the last may be missing, or a text.
 fn own_error(title: &str, given: &Value) -> ScriptError {
-    let (code, text) = match given {
-        Value::List(parts) => (parts.first().and_then(Value::as_int), parts.get(1)),
-        other => (None, Some(other)),
+    let (code, text, function) = match given {
+        Value::List(parts) => (parts.first().and_then(Value::as_int), parts.get(1), parts.get(2)),
+        other => (None, Some(other), None),
     };
+    let function = function.and_then(Value::as_str).filter(|function| !function.is_empty());
     let code = code.and_then(|code| u8::try_from(code).ok()).filter(|code| (1..=16).contains(code));
     let message = text.and_then(Value::as_str).unwrap_or("an error without a text").to_owned();
     ScriptError {
         code: code.unwrap_or(failure::INTERNAL),
         message,
-        location: title.to_owned(),
+        location: function.map_or_else(|| title.to_owned(), |it| format!("{title}: {it}")),
         kind: ScriptFailure::Raised,
     }
 }

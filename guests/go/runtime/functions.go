@@ -1,7 +1,7 @@
 //go:build wasip1
 
 // The server's functions that take and give plain values, as methods of NakamaModule: each is a call by its name in
-// the reference, docs/lua/functions.md. What is empty in Go is nil there. Those with structs are in host.go.
+// the reference, docs/lua/functions.md. What is empty in Go is nil there. Those with structs and lists are in host.go.
 
 package runtime
 
@@ -15,7 +15,7 @@ import (
 // do calls a function of which only the error is of interest.
 func do(name string, arguments ...any) error {
 	_, err := wire.Call(name, arguments...)
-	return err
+	return refused(err)
 }
 
 // orNil is nothing for what is empty: then the server leaves it as it is, or chooses.
@@ -24,6 +24,13 @@ func orNil(text string) any {
 		return nil
 	}
 	return text
+}
+
+func mapOrNil(members map[string]any) any {
+	if members == nil {
+		return nil
+	}
+	return members
 }
 
 func list(items []string) []any {
@@ -35,12 +42,9 @@ func list(items []string) []any {
 }
 
 func (module) authenticate(name string, arguments ...any) (string, string, bool, error) {
-	results, err := wire.Call(name, arguments...)
-	if err != nil || len(results) < 3 {
-		return "", "", false, err
-	}
+	results, err := call(3, name, arguments...)
 	created, _ := results[2].(bool)
-	return text(results[0]), text(results[1]), created, nil
+	return text(results[0]), text(results[1]), created, err
 }
 
 func (m module) AuthenticateCustom(_ context.Context, id, username string, create bool) (string, string, bool, error) {
@@ -56,20 +60,12 @@ func (m module) AuthenticateEmail(_ context.Context, email, password, username s
 }
 
 func (module) AuthenticateTokenGenerate(userID, username string, exp int64, vars map[string]string) (string, int64, error) {
-	results, err := wire.Call("authenticate_token_generate", userID, orNil(username), exp, vars)
-	if err != nil || len(results) < 2 {
-		return "", 0, err
-	}
-	expires, _ := results[1].(int64)
-	return text(results[0]), expires, nil
+	results, err := call(2, "authenticate_token_generate", userID, orNil(username), exp, vars)
+	return text(results[0]), whole(results[1]), err
 }
 
 func (module) AccountUpdateId(_ context.Context, userID, username string, metadata map[string]any, displayName, timezone, location, langTag, avatarUrl string) error {
-	var kept any
-	if metadata != nil {
-		kept = metadata
-	}
-	return do("account_update_id", userID, kept, orNil(username), orNil(displayName), orNil(timezone), orNil(location), orNil(langTag), orNil(avatarUrl))
+	return do("account_update_id", userID, mapOrNil(metadata), orNil(username), orNil(displayName), orNil(timezone), orNil(location), orNil(langTag), orNil(avatarUrl))
 }
 
 func (module) AccountDeleteId(_ context.Context, userID string, recorded bool) error {
@@ -118,8 +114,7 @@ func (module) CronPrev(expression string, timestamp int64) (int64, error) {
 
 func number(name string, arguments ...any) (int64, error) {
 	result, err := one(name, arguments...)
-	number, _ := result.(int64)
-	return number, err
+	return whole(result), err
 }
 
 func (module) SessionLogout(userID, token, refreshToken string) error {
@@ -139,11 +134,7 @@ func (module) NotificationSendAll(_ context.Context, subject string, content map
 }
 
 func (module) FriendsAdd(_ context.Context, userID, username string, ids, usernames []string, metadata map[string]any) error {
-	var kept any
-	if metadata != nil {
-		kept = metadata
-	}
-	return do("friends_add", userID, username, list(ids), list(usernames), kept)
+	return do("friends_add", userID, username, list(ids), list(usernames), mapOrNil(metadata))
 }
 
 func (module) FriendsDelete(_ context.Context, userID, username string, ids, usernames []string) error {

@@ -14,11 +14,19 @@ import (
 // and from 4 MiB: there are many matches, each with an instance of its own, and what a heap has taken once stays taken.
 const matchGCPercent = 25
 
-type presence struct{ userID, sessionID, username string }
+type presence struct {
+	userID, sessionID, username string
+	reason                      PresenceReason
+}
 
-func (p presence) GetUserId() string    { return p.userID }
-func (p presence) GetSessionId() string { return p.sessionID }
-func (p presence) GetUsername() string  { return p.username }
+func (p presence) GetUserId() string         { return p.userID }
+func (p presence) GetSessionId() string      { return p.sessionID }
+func (p presence) GetUsername() string       { return p.username }
+func (p presence) GetNodeId() string         { return text(about[RUNTIME_CTX_NODE]) }
+func (p presence) GetReason() PresenceReason { return p.reason }
+func (p presence) GetHidden() bool           { return false }
+func (p presence) GetPersistence() bool      { return false }
+func (p presence) GetStatus() string         { return "" }
 
 type matchData struct {
 	presence
@@ -77,7 +85,11 @@ func presenceOf(parts []any) presence {
 	if len(parts) < 3 {
 		return presence{}
 	}
-	return presence{text(parts[0]), text(parts[1]), text(parts[2])}
+	who := presence{userID: text(parts[0]), sessionID: text(parts[1]), username: text(parts[2])}
+	if len(parts) == 4 {
+		who.reason = PresenceReason(whole(parts[3]))
+	}
+	return who
 }
 
 func presencesOf(value any) []Presence {

@@ -9,15 +9,17 @@
 //
 //	GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -o game.wasm
 //
-// What is not here: what throng does not have yet (Call says so by name), hooks whose requests are structs (they are
-// maps, with the names of Nakama's Lua), the database handle (it is nil), and whatever needs files, sockets or time
-// that passes while a function waits.
+// What is not here: the database handle (it is nil), handlers of HTTP, Satori, fleet managers, and whatever needs files,
+// sockets or time that passes while a function waits. Methods whose function throng does not have yet are an error that
+// says so when they are called; those with messages of such features, and their hooks, are missing.
 package runtime
 
 import (
 	"context"
 	"database/sql"
-	"fmt"
+
+	"throng/guest/api"
+	"throng/guest/rtapi"
 )
 
 // Keys of a context's values, as in Nakama.
@@ -66,24 +68,73 @@ type Logger interface {
 
 // Initializer takes what the game has for the server to call.
 type Initializer interface {
+	// Hooks before and after each call of the API, with its messages. A hook before a call returns the request,
+	// changed or not; nil refuses it. What a hook after a call returns no client is told.
+	callHooks
 	// RegisterRpc makes a function callable by clients under this id, in any case.
 	RegisterRpc(id string, fn func(ctx context.Context, logger Logger, db *sql.DB, nk NakamaModule, payload string) (string, error)) error
+	// RegisterBeforeRt runs a function before each socket message of this name, such as MatchCreate. It returns the
+	// message, changed or not; nil refuses it.
+	RegisterBeforeRt(id string, fn func(ctx context.Context, logger Logger, db *sql.DB, nk NakamaModule, in *rtapi.Envelope) (*rtapi.Envelope, error)) error
+	// RegisterAfterRt runs a function after each socket message of this name, with the answer, nil if there is none.
+	RegisterAfterRt(id string, fn func(ctx context.Context, logger Logger, db *sql.DB, nk NakamaModule, out, in *rtapi.Envelope) error) error
 	// RegisterBefore runs a function before each API call of this name, such as UpdateAccount, or socket message,
-	// such as rt:MatchCreate. It returns the request, changed or not; nil refuses it.
+	// such as rt:MatchCreate: for calls of which this package does not know, and for requests as tables, with the
+	// names of Nakama's Lua. It returns the request, changed or not; nil refuses it.
 	RegisterBefore(call string, fn func(ctx context.Context, logger Logger, db *sql.DB, nk NakamaModule, in map[string]any) (map[string]any, error)) error
 	// RegisterAfter runs a function after each call of this name, with the answer and the request.
 	RegisterAfter(call string, fn func(ctx context.Context, logger Logger, db *sql.DB, nk NakamaModule, out, in map[string]any) error) error
 	// RegisterMatch makes matches of this name possible. Each runs in an instance of the module of its own.
 	RegisterMatch(name string, fn func(ctx context.Context, logger Logger, db *sql.DB, nk NakamaModule) (Match, error)) error
+	// RegisterMatchmakerMatched is for a server with a matchmaker: throng, which has none yet, says at its start that
+	// the function is never called.
+	RegisterMatchmakerMatched(fn func(ctx context.Context, logger Logger, db *sql.DB, nk NakamaModule, entries []MatchmakerEntry) (string, error)) error
+	// RegisterEvent runs a function for each event of a client or of the game. Nobody waits for it.
+	RegisterEvent(fn func(ctx context.Context, logger Logger, evt *api.Event)) error
+	// RegisterEventSessionStart runs a function for each socket that opens.
+	RegisterEventSessionStart(fn func(ctx context.Context, logger Logger, evt *api.Event)) error
+	// RegisterEventSessionEnd runs a function for each socket that has closed.
+	RegisterEventSessionEnd(fn func(ctx context.Context, logger Logger, evt *api.Event)) error
 	// RegisterShutdown runs a function when the server stops.
 	RegisterShutdown(fn func(ctx context.Context, logger Logger, db *sql.DB, nk NakamaModule)) error
 }
 
-// Presence is somebody in a match.
+// PresenceReason is why somebody came or went.
+type PresenceReason uint8
+
+// Why somebody came or went.
+const (
+	PresenceReasonUnknown PresenceReason = iota
+	PresenceReasonJoin
+	PresenceReasonUpdate
+	PresenceReasonLeave
+	PresenceReasonDisconnect
+)
+
+// PresenceMeta is what there is to know of somebody in a stream or match.
+type PresenceMeta interface {
+	GetHidden() bool
+	GetPersistence() bool
+	GetUsername() string
+	GetStatus() string
+	GetReason() PresenceReason
+}
+
+// Presence is somebody in a stream or match. In a match there is neither status nor persistence.
 type Presence interface {
+	PresenceMeta
 	GetUserId() string
 	GetSessionId() string
-	GetUsername() string
+	GetNodeId() string
+}
+
+// MatchmakerEntry is one whom the matchmaker has matched.
+type MatchmakerEntry interface {
+	GetPresence() Presence
+	GetTicket() string
+	GetProperties() map[string]any
+	GetPartyId() string
+	GetCreateTime() int64
 }
 
 // MatchData is one message of a player.
@@ -113,54 +164,3 @@ type Match interface {
 	MatchTerminate(ctx context.Context, logger Logger, db *sql.DB, nk NakamaModule, dispatcher MatchDispatcher, tick int64, state any, graceSeconds int) any
 	MatchSignal(ctx context.Context, logger Logger, db *sql.DB, nk NakamaModule, dispatcher MatchDispatcher, tick int64, state any, data string) (any, string)
 }
-
-// callContext has the values of a call.
-type callContext struct {
-	context.Context
-	values map[string]any
-}
-
-func (c *callContext) Value(key any) any {
-	if name, is := key.(string); is {
-		if value, known := c.values[name]; known {
-			return value
-		}
-		return about[name]
-	}
-	return c.Context.Value(key)
-}
-
-// newContext gives values the types that they have in Nakama.
-func newContext(values map[string]any) context.Context {
-	if vars, is := values[RUNTIME_CTX_VARS]; is {
-		values[RUNTIME_CTX_VARS] = texts(vars)
-	}
-	for _, name := range []string{RUNTIME_CTX_HEADERS, RUNTIME_CTX_QUERY_PARAMS} {
-		if pairs, is := values[name].([]any); is {
-			lists := map[string][]string{}
-			for _, pair := range pairs {
-				if parts, _ := pair.([]any); len(parts) == 2 {
-					lists[text(parts[0])] = append(lists[text(parts[0])], text(parts[1]))
-				}
-			}
-			values[name] = lists
-		}
-	}
-	return &callContext{context.Background(), values}
-}
-
-func text(value any) string {
-	text, _ := value.(string)
-	return text
-}
-
-func texts(value any) map[string]string {
-	members, _ := value.(map[string]any)
-	texts := make(map[string]string, len(members))
-	for name, member := range members {
-		texts[name] = text(member)
-	}
-	return texts
-}
-
-func errorf(format string, v ...any) error { return fmt.Errorf(format, v...) }

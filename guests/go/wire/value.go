@@ -4,9 +4,11 @@ package wire
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"sort"
 )
 
@@ -23,7 +25,7 @@ const (
 
 var errBadValue = errors.New("not a value")
 
-// Append appends the bytes of a value: nil, a bool, a number, a string, []byte, []any or map[string]any.
+// Append appends the bytes of a value: nil, a bool, a number, a string, []byte, a list or a map of them.
 func Append(to []byte, value any) ([]byte, error) {
 	switch v := value.(type) {
 	case nil:
@@ -70,13 +72,25 @@ func Append(to []byte, value any) ([]byte, error) {
 			}
 		}
 		return to, nil
-	case map[string]string:
-		members := make(map[string]any, len(v))
-		for name, text := range v {
-			members[name] = text
+	case json.Number:
+		if number, err := v.Int64(); err == nil {
+			return appendInt(to, number), nil
 		}
-		return Append(to, members)
+		number, err := v.Float64()
+		if err != nil {
+			return nil, err
+		}
+		return Append(to, number)
 	default:
+		// Lists and maps of one type, and numbers of other sizes.
+		switch kind := reflect.TypeOf(value).Kind(); kind {
+		case reflect.Slice, reflect.Map, reflect.String, reflect.Bool:
+			return Append(to, Plain(value))
+		default:
+			if kind >= reflect.Int && kind <= reflect.Float64 {
+				return Append(to, Plain(value))
+			}
+		}
 		return nil, fmt.Errorf("a %T is no value for the server", value)
 	}
 }
@@ -96,7 +110,8 @@ func appendInt(to []byte, number int64) []byte {
 	return binary.LittleEndian.AppendUint64(append(to, tagInt), uint64(number))
 }
 
-// Decode reads the one value that these bytes are: strings as string, whole numbers as int64, others as float64.
+// Decode reads the one value that these bytes are: strings as string, whole numbers as int64, others as float64, lists as
+// []any that is not nil.
 func Decode(bytes []byte) (any, error) {
 	r := reader{bytes}
 	value, err := r.value()
@@ -163,7 +178,7 @@ func (r *reader) value() (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		var items []any
+		items := []any{}
 		for range count {
 			item, err := r.value()
 			if err != nil {

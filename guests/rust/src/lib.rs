@@ -13,11 +13,17 @@
 //! }
 //! ```
 //!
-//! [`nk`] has the server's functions, under the names of Nakama's Lua; [`Match`] is a match. What is not here:
-//! threads, files, sockets and sleep, which a guest does not have.
+//! [`nk`] has the server's functions, under the names of Nakama's Lua; [`Initializer`] takes RPC functions, hooks with
+//! the messages of [`api`] and [`rtapi`], and matches ([`Match`]). What is not here: threads, files, sockets and sleep,
+//! which a guest does not have.
 
+pub mod api;
+mod calls;
+mod hooks;
 mod matches;
+mod message;
 pub mod nk;
+pub mod rtapi;
 mod value;
 #[doc(hidden)]
 pub mod wire;
@@ -25,6 +31,7 @@ pub mod wire;
 use std::fmt;
 
 pub use matches::{Dispatcher, Join, Match, MatchContext, Message, Opened, Presence, Verdict};
+pub use message::{ApiMessage, Bytes, Timestamp};
 pub use value::{BadValue, Value};
 
 /// Why a function of the game refuses: a gRPC code from 1 to 16, and the text that clients are told.
@@ -34,12 +41,23 @@ pub struct Error {
     pub code: u8,
     /// The text.
     pub message: String,
+    /// The function of the game that has returned it, for the server's log.
+    place: Option<&'static str>,
 }
 
 impl Error {
     /// An error with this code and text.
     pub fn new(code: u8, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), place: None }
+    }
+
+    /// The error as of this function, unless it is known to be of another.
+    pub(crate) fn of(self, place: &'static str) -> Self {
+        Self { place: self.place.or(Some(place)), ..self }
+    }
+
+    pub(crate) fn place(&self) -> &'static str {
+        self.place.unwrap_or_default()
     }
 }
 
@@ -106,11 +124,23 @@ impl Context {
     }
 }
 
-type Rpc = Box<dyn Fn(&Context, &str) -> Result<String>>;
-type Before = Box<dyn Fn(&Context, Value) -> Result<Option<Value>>>;
-type After = Box<dyn Fn(&Context, Value, Value) -> Result<()>>;
-type Event = Box<dyn Fn(&Context, Value) -> Result<()>>;
+type Rpc = Placed<dyn Fn(&Context, &str) -> Result<String>>;
+type Before = Placed<dyn Fn(&Context, Value) -> Result<Option<Value>>>;
+type After = Placed<dyn Fn(&Context, Value, Value) -> Result<()>>;
+type Event = Placed<dyn Fn(&Context, Value) -> Result<()>>;
 type NewMatch = Box<dyn Fn(&MatchContext, Value) -> Result<(Box<dyn Match>, Opened)>>;
+
+/// A function of the game, and its name, which errors tell. It is called through a pointer, so that it stands under its own
+/// name in the stack of a trap.
+pub(crate) struct Placed<F: ?Sized> {
+    pub(crate) function: Box<F>,
+    pub(crate) place: &'static str,
+}
+
+/// The name of a function, or of the function in which it stands.
+pub(crate) fn name_of<F>(_: &F) -> &'static str {
+    std::any::type_name::<F>()
+}
 
 /// Takes what the game has for the server to call.
 #[derive(Default)]
@@ -142,7 +172,8 @@ impl Initializer {
         id: &str,
         function: impl Fn(&Context, &str) -> Result<String> + 'static,
     ) -> Result<()> {
-        self.rpc.push((id.to_lowercase(), Box::new(function)));
+        let place = name_of(&function);
+        self.rpc.push((id.to_lowercase(), Placed { function: Box::new(function), place }));
         Self::register("rpc", id)
     }
 
@@ -156,7 +187,8 @@ impl Initializer {
         call: &str,
         function: impl Fn(&Context, Value) -> Result<Option<Value>> + 'static,
     ) -> Result<()> {
-        self.before.push((call.to_lowercase(), Box::new(function)));
+        let place = name_of(&function);
+        self.before.push((call.to_lowercase(), Placed { function: Box::new(function), place }));
         Self::register("before", call)
     }
 
@@ -169,7 +201,8 @@ impl Initializer {
         call: &str,
         function: impl Fn(&Context, Value, Value) -> Result<()> + 'static,
     ) -> Result<()> {
-        self.after.push((call.to_lowercase(), Box::new(function)));
+        let place = name_of(&function);
+        self.after.push((call.to_lowercase(), Placed { function: Box::new(function), place }));
         Self::register("after", call)
     }
 
@@ -182,7 +215,8 @@ impl Initializer {
         name: &str,
         function: impl Fn(&Context, Value) -> Result<()> + 'static,
     ) -> Result<()> {
-        self.events.push((name.to_owned(), Box::new(function)));
+        let place = name_of(&function);
+        self.events.push((name.to_owned(), Placed { function: Box::new(function), place }));
         Self::register("event", name)
     }
 
@@ -196,7 +230,8 @@ impl Initializer {
         open: impl Fn(&MatchContext, Value) -> Result<(M, Opened)> + 'static,
     ) -> Result<()> {
         let open = move |context: &MatchContext, params| {
-            let (game, opened) = open(context, params)?;
+            let opened = open(context, params);
+            let (game, opened) = opened.map_err(|error| error.of(name_of(&open)))?;
             Ok((Box::new(game) as Box<dyn Match>, opened))
         };
         self.matches.push((name.to_owned(), Box::new(open)));

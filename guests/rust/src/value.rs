@@ -75,6 +75,47 @@ impl Value {
         }
     }
 
+    /// The JSON text of this value. Bytes that are no text have U+FFFD in their place, as have numbers that JSON does not
+    /// have null.
+    pub fn to_json(&self) -> String {
+        let mut text = String::new();
+        self.write_json(&mut text);
+        text
+    }
+
+    fn write_json(&self, to: &mut String) {
+        match self {
+            Self::Nil => to.push_str("null"),
+            Self::Bool(flag) => to.push_str(if *flag { "true" } else { "false" }),
+            Self::Int(number) => to.push_str(&number.to_string()),
+            Self::Float(number) if !number.is_finite() => to.push_str("null"),
+            Self::Float(number) => to.push_str(&number.to_string()),
+            Self::Bytes(bytes) => json_string(&String::from_utf8_lossy(bytes), to),
+            Self::List(items) => {
+                to.push('[');
+                for (index, item) in items.iter().enumerate() {
+                    if index > 0 {
+                        to.push(',');
+                    }
+                    item.write_json(to);
+                }
+                to.push(']');
+            }
+            Self::Map(members) => {
+                to.push('{');
+                for (index, (name, member)) in members.iter().enumerate() {
+                    if index > 0 {
+                        to.push(',');
+                    }
+                    json_string(name, to);
+                    to.push(':');
+                    member.write_json(to);
+                }
+                to.push('}');
+            }
+        }
+    }
+
     /// Appends the bytes of this value.
     pub fn encode(&self, to: &mut Vec<u8>) {
         match self {
@@ -117,6 +158,20 @@ impl Value {
         let value = read(&mut bytes)?;
         if bytes.is_empty() { Ok(value) } else { Err(BadValue) }
     }
+}
+
+fn json_string(text: &str, to: &mut String) {
+    to.push('"');
+    for letter in text.chars() {
+        match letter {
+            '"' => to.push_str("\\\""),
+            '\\' => to.push_str("\\\\"),
+            '\n' => to.push_str("\\n"),
+            control if control < ' ' => to.push_str(&format!("\\u{:04x}", u32::from(control))),
+            letter => to.push(letter),
+        }
+    }
+    to.push('"');
 }
 
 fn count(count: usize, to: &mut Vec<u8>) {
@@ -183,6 +238,18 @@ impl From<i64> for Value {
     }
 }
 
+impl From<i32> for Value {
+    fn from(number: i32) -> Self {
+        Self::Int(number.into())
+    }
+}
+
+impl From<u32> for Value {
+    fn from(number: u32) -> Self {
+        Self::Int(number.into())
+    }
+}
+
 impl From<f64> for Value {
     fn from(number: f64) -> Self {
         Self::Float(number)
@@ -198,6 +265,12 @@ impl From<&str> for Value {
 impl From<String> for Value {
     fn from(text: String) -> Self {
         Self::Bytes(text.into_bytes())
+    }
+}
+
+impl From<&String> for Value {
+    fn from(text: &String) -> Self {
+        text.as_str().into()
     }
 }
 

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 
 use crate::matches::{self, Running};
-use crate::{Context, Error, Initializer, Result, Value};
+use crate::{Context, Error, Initializer, Placed, Result, Value};
 
 /// The version of the convention.
 pub const VERSION: u32 = 1;
@@ -93,14 +93,25 @@ fn call_of(length: u32, init: fn(&mut Initializer) -> Result<()>) -> Result<Valu
                 let payload = next();
                 let payload =
                     payload.as_str().ok_or_else(|| Error::new(3, "payload is not UTF-8"))?;
-                find(&registered.rpc, name)?(&context, payload).map(Value::from)
+                let Placed { function, place } = find(&registered.rpc, name)?;
+                function(&context, payload).map(Value::from).map_err(|error| error.of(place))
             }
-            "before" => Ok(find(&registered.before, name)?(&context, next())?.unwrap_or_default()),
+            "before" => {
+                let Placed { function, place } = find(&registered.before, name)?;
+                let returned = function(&context, next()).map_err(|error| error.of(place))?;
+                Ok(returned.unwrap_or_default())
+            }
             "after" => {
                 let (answer, request) = (next(), next());
-                find(&registered.after, name)?(&context, answer, request).map(|()| Value::Nil)
+                let Placed { function, place } = find(&registered.after, name)?;
+                let ran = function(&context, answer, request).map(|()| Value::Nil);
+                ran.map_err(|error| error.of(place))
             }
-            "event" => find(&registered.events, name)?(&context, next()).map(|()| Value::Nil),
+            "event" => {
+                let Placed { function, place } = find(&registered.events, name)?;
+                let ran = function(&context, next()).map(|()| Value::Nil);
+                ran.map_err(|error| error.of(place))
+            }
             _ => Err(format!("this module knows no calls of the kind {kind}").into()),
         }
     })
@@ -117,7 +128,8 @@ pub fn serve(length: u32, init: fn(&mut Initializer) -> Result<()>) -> u32 {
     let (status, value) = match call_of(length, init) {
         Ok(value) => (RETURNED, value),
         Err(error) => {
-            let parts = vec![i64::from(error.code).into(), error.message.into()];
+            let place = error.place().into();
+            let parts = vec![i64::from(error.code).into(), error.message.into(), place];
             (FAILED, Value::List(parts))
         }
     };

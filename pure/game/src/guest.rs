@@ -214,7 +214,7 @@ pub struct Registered {
     pub events: Vec<String>,
     /// Loaded modules in order of loading.
     pub modules: Vec<String>,
-    /// Where hooks and events are defined: `before <name>`, `after <name>` or `<event>`, and
+    /// Where functions are defined: `rpc <id>`, `before <name>`, `after <name>` or `<event>`, and
     /// `<file>:<line>`. For messages; what cannot be told is missing.
     pub locations: Vec<(String, String)>,
     /// What the modules' author should hear before a player does.

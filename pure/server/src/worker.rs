@@ -416,7 +416,7 @@ impl Worker {
                 | ScriptFailure::Cancelled
                 | ScriptFailure::Shed => {}
             }
-            let (location, version) = (&error.location, version.0);
+            let (location, version) = (self.place("rpc", id, error), version.0);
             if is_meant {
                 tracing::debug!(id, location, version, "rpc answered: {error}");
             } else if error.kind != ScriptFailure::NotFound {

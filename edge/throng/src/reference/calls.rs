@@ -130,7 +130,7 @@ fn built() -> impl Iterator<Item = (&'static CallRow, &'static Built)> {
 }
 
 /// Documentation as one paragraph: comments have a line each, and links to other items.
-fn sentence(doc: &str) -> String {
+pub(super) fn sentence(doc: &str) -> String {
     doc.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -168,8 +168,9 @@ fn request(built: &Built) -> String {
 }
 
 /// The message and those that it has within it, each once.
-fn gather(message: &'static MessageInfo, messages: &mut Vec<&'static MessageInfo>) {
-    if messages.iter().any(|known| known.name == message.name) {
+pub(super) fn gather(message: &'static MessageInfo, messages: &mut Vec<&'static MessageInfo>) {
+    // Both packages of Nakama have a `Match`.
+    if messages.iter().any(|known| known.name == message.name && known.module == message.module) {
         return;
     }
     messages.push(message);

@@ -130,6 +130,8 @@ pub struct ReturnValue {
     pub value_type: ValueType,
     /// Whether it may be nil.
     pub may_be_nil: bool,
+    /// Whether it is a string that is text, for languages that tell text from bytes.
+    pub is_text: bool,
 }
 
 impl fmt::Display for ReturnValue {
@@ -188,16 +190,30 @@ pub(super) trait Returned {
     /// Whether it may be nil.
     const MAY_BE_NIL: bool = false;
 
+    /// Whether it is a string that is text.
+    const IS_TEXT: bool = false;
+
     /// As scripts get it.
     fn into_value(self) -> Value;
 }
 
+/// Whether strings of a type are text.
+macro_rules! is_text {
+    () => {
+        false
+    };
+    (text) => {
+        true
+    };
+}
+
 /// Declares that a type is returned as a script's type.
 macro_rules! returned {
-    ($($type:ty: $value_type:ident = $convert:expr;)+) => {
+    ($($type:ty: $value_type:ident $(is $text:ident)? = $convert:expr;)+) => {
         $(
             impl Returned for $type {
                 const TYPE: ValueType = ValueType::$value_type;
+                const IS_TEXT: bool = is_text!($($text)?);
 
                 fn into_value(self) -> Value {
                     let convert: fn(Self) -> Value = $convert;
@@ -222,7 +238,7 @@ returned! {
     u64: Number = |number| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
     Bytes: String = Value::Bytes;
     Vec<u8>: String = |bytes| Value::Bytes(bytes.into());
-    String: String = Value::text;
+    String: String is text = Value::text;
     Text: String = |text| text.0;
     Table: Table = |table| table.0;
 }
@@ -230,6 +246,7 @@ returned! {
 impl<T: Returned> Returned for Option<T> {
     const TYPE: ValueType = T::TYPE;
     const MAY_BE_NIL: bool = true;
+    const IS_TEXT: bool = T::IS_TEXT;
 
     fn into_value(self) -> Value {
         self.map_or(Value::Nil, T::into_value)
@@ -238,7 +255,7 @@ impl<T: Returned> Returned for Option<T> {
 
 /// A result of the type `T`, for the reference.
 pub(super) const fn outcome<T: Returned>(name: &'static str) -> ReturnValue {
-    ReturnValue { name, value_type: T::TYPE, may_be_nil: T::MAY_BE_NIL }
+    ReturnValue { name, value_type: T::TYPE, may_be_nil: T::MAY_BE_NIL, is_text: T::IS_TEXT }
 }
 
 /// Begins to read arguments.

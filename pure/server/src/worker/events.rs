@@ -119,23 +119,12 @@ impl Worker {
     ) {
         if let Err(error) = result {
             self.stats.event_errors.up();
-            let version = version.0;
+            let (location, version) = (self.place("", name, &error), version.0);
             if hooks::is_meant(&error) {
-                tracing::debug!(
-                    name,
-                    code = error.code,
-                    version,
-                    "the handler of an event ended: {error}"
-                );
+                let code = error.code;
+                tracing::debug!(name, code, location, version, "the handler of an event ended: {error}");
             } else {
-                let location = error.location;
-                tracing::warn!(
-                    name,
-                    location,
-                    version,
-                    "the handler of an event failed: {}",
-                    error.message
-                );
+                tracing::warn!(name, location, version, "the handler of an event failed: {error}");
             }
         }
     }

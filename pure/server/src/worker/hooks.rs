@@ -181,7 +181,7 @@ impl Worker {
             Then::Event(_) => Outcome::After,
             Then::Shutdown => {
                 if let Err(error) = result {
-                    let (location, version) = (error.location.as_str(), named.1.0);
+                    let (location, version) = (self.place("", "shutdown", &error), named.1.0);
                     tracing::warn!(location, version, "the shutdown function failed: {error}");
                 }
                 Outcome::Shutdown
@@ -268,7 +268,7 @@ impl Worker {
             Ok(other) => unreachable!("a before-hook returned {other:?}"),
             Err(error) => {
                 self.stats.overall_before_errors.up();
-                log(named, "before", &error);
+                self.log(named, "before", &error);
                 Err(error)
             }
         }
@@ -289,8 +289,29 @@ impl Worker {
     fn after_result(&self, named: Named<'_>, result: Result<Returned, ScriptError>) {
         if let Err(error) = &result {
             self.stats.overall_after_errors.up();
-            log(named, "after", error);
+            self.log(named, "after", error);
         }
+    }
+
+    fn log(&self, (id, version): Named<'_>, kind: &str, error: &ScriptError) {
+        let (location, version) = (self.place(kind, id, error), version.0);
+        if is_meant(error) {
+            tracing::debug!(id, code = error.code, location, version, "{kind}-hook refused: {error}");
+        } else {
+            tracing::warn!(id, location, version, "{kind}-hook failed: {error}");
+        }
+    }
+
+    /// Where an error is from: what it says itself, or else where the function is defined that ran. `kind` is `rpc`,
+    /// `before`, `after`, or empty for a function that is called by its own name.
+    pub(super) fn place<'a>(&'a self, kind: &str, id: &str, error: &'a ScriptError) -> &'a str {
+        if !error.location.is_empty() {
+            return &error.location;
+        }
+        let name = if kind.is_empty() { id.to_owned() } else { format!("{kind} {id}") };
+        let name = name.to_lowercase();
+        let mut known = self.guests.registered().locations.iter();
+        known.find(|(what, _)| *what == name).map_or("", |(_, place)| place.as_str())
     }
 }
 
@@ -318,15 +339,6 @@ pub(super) fn is_meant(error: &ScriptError) -> bool {
         | ScriptFailure::OutOfMemory
         | ScriptFailure::NotFound
         | ScriptFailure::Cancelled => false,
-    }
-}
-
-fn log((id, version): Named<'_>, kind: &str, error: &ScriptError) {
-    let version = version.0;
-    if is_meant(error) {
-        tracing::debug!(id, code = error.code, version, "{kind}-hook refused: {error}");
-    } else {
-        tracing::warn!(id, location = error.location, version, "{kind}-hook failed: {error}");
     }
 }
 

@@ -11,7 +11,10 @@
 //!         1 target: String,
 //!         2 kind: i32 = "type",                     // the name where Rust has the word taken
 //!         3 persistence: Option<bool>,              // a wrapper, or a message
-//!         4 match_id: Option<String> as oneof,      // one of a choice
+//!         4 match_id: Option<String> as oneof(id),  // one of a choice, and the choice's name
+//!     }
+//!     /// What is declared within another message in Nakama.
+//!     Inner in ChannelJoin {
 //!     }
 //! }
 //! ```
@@ -34,6 +37,10 @@ use crate::query::{QueryString, QueryStringError};
 pub struct MessageInfo {
     /// Its name in Nakama.
     pub name: &'static str,
+    /// The message within which Nakama declares it, if there is one.
+    pub within: Option<&'static str>,
+    /// The module of this crate that declares it, which tells Nakama's `api` from its `rtapi`.
+    pub module: &'static str,
     /// What it is: sentences of Markdown.
     pub doc: &'static str,
     /// Its fields, in the order in which they are written.
@@ -51,6 +58,8 @@ pub struct FieldInfo {
     pub doc: &'static str,
     /// Its type.
     pub kind: FieldType,
+    /// The name of the choice of which it is one.
+    pub choice: Option<&'static str>,
 }
 
 /// The type of a field.
@@ -201,15 +210,26 @@ macro_rules! is_always_written {
     };
 }
 
+/// The text of a name, if there is one.
+macro_rules! optional_name {
+    () => {
+        None
+    };
+    ($name:ident) => {
+        Some(stringify!($name))
+    };
+}
+
 /// Declares messages; see the head of this file.
 macro_rules! messages {
     (
         $(
             $(#[doc = $doc:literal])+
-            $message:ident {
+            $message:ident $(in $parent:ident)? {
                 $(
                     $(#[doc = $field_doc:literal])+
-                    $number:literal $field:ident : $type:ty $(= $name:literal)? $(as $kind:ident)?
+                    $number:literal $field:ident : $type:ty $(= $name:literal)?
+                        $(as $kind:ident($choice:ident))?
                 ),* $(,)?
             }
         )*
@@ -233,6 +253,8 @@ macro_rules! messages {
                 const INFO: $crate::nakama::message::MessageInfo =
                     $crate::nakama::message::MessageInfo {
                         name: stringify!($message),
+                        within: $crate::nakama::message::optional_name!($($parent)?),
+                        module: module_path!(),
                         doc: concat!($($doc),+),
                         fields: &[$(
                             $crate::nakama::message::FieldInfo {
@@ -240,6 +262,7 @@ macro_rules! messages {
                                 name: $crate::nakama::message::field_name!($field $($name)?),
                                 doc: concat!($($field_doc),+),
                                 kind: <$type as $crate::nakama::field::Field>::KIND,
+                                choice: $crate::nakama::message::optional_name!($($choice)?),
                             }
                         ),*],
                     };
@@ -442,4 +465,6 @@ macro_rules! protobuf_forms {
     };
 }
 
-pub(super) use {field_name, is_always_written, json_forms, messages, proto_field, protobuf_forms};
+pub(super) use {
+    field_name, is_always_written, json_forms, messages, optional_name, proto_field, protobuf_forms,
+};

@@ -10,6 +10,7 @@ mod matches;
 mod party;
 mod session;
 
+pub use super::api::Rpc;
 pub use channel::*;
 pub use matches::*;
 pub use party::*;

@@ -72,7 +72,7 @@ messages! {
     }
 
     /// A friend of a friend.
-    FriendOfFriend {
+    FriendOfFriend in FriendsOfFriendsList {
         /// The id of the friend.
         1 referrer: String,
         /// Whose friend this user is.

@@ -43,7 +43,7 @@ messages! {
         1 matches: Vec<Match>,
     }
 
-    /// An RPC as gRPC and scripts see it.
+    /// Calls a function of a script, and answers: over gRPC and sockets.
     Rpc {
         /// The function.
         1 id: String,

@@ -64,9 +64,9 @@ messages! {
     /// Joins a match by its id or by a token of the matchmaker.
     MatchJoin {
         /// The match; this or the token.
-        1 match_id: Option<String> as oneof,
+        1 match_id: Option<String> as oneof(id),
         /// Made by the matchmaker.
-        2 token: Option<String> as oneof,
+        2 token: Option<String> as oneof(id),
         /// For the match's script.
         3 metadata: BTreeMap<String, String>,
     }
@@ -108,9 +108,9 @@ messages! {
         /// The ticket that is fulfilled.
         1 ticket: String,
         /// The match to join; this or the token.
-        2 match_id: Option<String> as oneof,
+        2 match_id: Option<String> as oneof(id),
         /// To join with.
-        3 token: Option<String> as oneof,
+        3 token: Option<String> as oneof(id),
         /// All who were matched.
         4 users: Vec<MatchmakerUser>,
         /// The receiver among them.
@@ -118,7 +118,7 @@ messages! {
     }
 
     /// One who was matched.
-    MatchmakerUser {
+    MatchmakerUser in MatchmakerMatched {
         /// Who.
         1 presence: Option<UserPresence>,
         /// With which party, if any.

@@ -41,16 +41,6 @@ messages! {
         1 notifications: Vec<Notification>,
     }
 
-    /// Calls a function of a script, and answers.
-    Rpc {
-        /// The function.
-        1 id: String,
-        /// Any text, usually JSON.
-        2 payload: String,
-        /// The key of calls without a user.
-        3 http_key: String,
-    }
-
     /// Who of those followed is online. Answers [`StatusFollow`].
     Status {
         /// Those online.

@@ -1,0 +1,69 @@
+//go:build wasip1
+
+package runtime
+
+import (
+	"context"
+	"fmt"
+)
+
+// callContext has the values of a call.
+type callContext struct {
+	context.Context
+	values map[string]any
+}
+
+func (c *callContext) Value(key any) any {
+	if name, is := key.(string); is {
+		if value, known := c.values[name]; known {
+			return value
+		}
+		return about[name]
+	}
+	return c.Context.Value(key)
+}
+
+// newContext gives values the types that they have in Nakama.
+func newContext(values map[string]any) context.Context {
+	if vars, is := values[RUNTIME_CTX_VARS]; is {
+		values[RUNTIME_CTX_VARS] = texts(vars)
+	}
+	for _, name := range []string{RUNTIME_CTX_HEADERS, RUNTIME_CTX_QUERY_PARAMS} {
+		if pairs, is := values[name].([]any); is {
+			lists := map[string][]string{}
+			for _, pair := range pairs {
+				if parts, _ := pair.([]any); len(parts) == 2 {
+					lists[text(parts[0])] = append(lists[text(parts[0])], text(parts[1]))
+				}
+			}
+			values[name] = lists
+		}
+	}
+	return &callContext{context.Background(), values}
+}
+
+func text(value any) string {
+	text, _ := value.(string)
+	return text
+}
+
+func whole(value any) int64 {
+	number, _ := value.(int64)
+	return number
+}
+
+func members(value any) map[string]any {
+	members, _ := value.(map[string]any)
+	return members
+}
+
+func texts(value any) map[string]string {
+	members, _ := value.(map[string]any)
+	texts := make(map[string]string, len(members))
+	for name, member := range members {
+		texts[name] = text(member)
+	}
+	return texts
+}
+
+func errorf(format string, v ...any) error { return fmt.Errorf(format, v...) }
