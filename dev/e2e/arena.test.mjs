@@ -10,8 +10,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startServer, throngOnly } from "./server.mjs";
 import { playArenas } from "./arena_match.mjs";
-import { bearer, http, newPlayer, newSocketPlayer, refusal } from "./client.mjs";
+import { bearer, http, newPlayer, newSocketPlayer, refusal, until } from "./client.mjs";
 import { GAMES } from "./guests.mjs";
+import { freePort } from "./attack/rig.mjs";
 
 /** Where the function that never ends is said to be. Of wasm: which of its functions loops is the compiler's choice. */
 const LOOPS = {
@@ -21,18 +22,31 @@ const LOOPS = {
   go: /^arena\.wasm@[0-9a-f]{8}: main\.spinForever: /,
 };
 
+/** The same in the log, of an error that the game words itself, too. */
+const PLACES = {
+  lua: /^arena_calls\.lua:\d+/,
+  javascript: /index\.js:\d+/,
+  rust: /^arena\.wasm@[0-9a-f]{8}: (.*\n)*.*arena::/,
+  go: /^arena\.wasm@[0-9a-f]{8}: main\.\w+/,
+};
+
 for (const [language, { build, missing }] of Object.entries(GAMES)) {
   const skip = throngOnly.skip ?? missing();
   describe(language, skip ? { skip } : {}, () => {
     let server;
     let player;
     let folder;
+    let metricsPort;
     before(async () => {
       if (skip) return;
       folder = mkdtempSync(join(tmpdir(), "throng-arena-"));
       build(folder);
+      metricsPort = await freePort();
       server = await startServer({
-        options: { "runtime.path": folder, "runtime.call_budget_ms": 500, "match.callback_budget_ms": 250 },
+        options: {
+          "runtime.path": folder, "runtime.call_budget_ms": 500, "match.callback_budget_ms": 250,
+          "metrics.prometheus_port": metricsPort, "logger.level": "debug",
+        },
       });
       player = await newPlayer(server);
     });
@@ -64,6 +78,17 @@ for (const [language, { build, missing }] of Object.entries(GAMES)) {
       assert.deepEqual([code, message], [9, "not today"]);
     });
 
+    test("the log has the module, the version, and the function or line of an error", async () => {
+      const lines = server.heard(/rpc (failed|answered)/);
+      await refusal(rpc("fail"));
+      await refusal(rpc("spin"));
+      await until(() => lines.length === 2).catch(() => assert.fail(lines.join("\n")));
+      for (const line of lines.map((line) => JSON.parse(line))) {
+        assert.equal(line.version, 1);
+        assert.match(line.location, PLACES[language], JSON.stringify(line));
+      }
+    });
+
     test("the way through the maze has 2,046 steps", async () => {
       assert.equal(await call("path", ""), '{"seen":2047,"steps":2046}');
     });
@@ -81,6 +106,8 @@ for (const [language, { build, missing }] of Object.entries(GAMES)) {
       assert.equal(code, 13);
       assert.match(message, /: script used up its 500 ms \(runtime\.call_budget_ms\)$/);
       assert.match(message, LOOPS[language]);
+      const text = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text();
+      assert.match(text, /^nakama_guest_errors\{.*version="1".*\} [12]$/m);
       assert.deepEqual((await rpc("echo", { still: "here" })).echo, { still: "here" });
     });
 

@@ -6,7 +6,7 @@
  */
 import { after, before, describe, test } from "node:test";
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -64,9 +64,9 @@ const requests = ({ ann, bob, gone }) => {
 /** A message of each kind that clients may send, in order; `id` is the match. */
 const messages = ({ bob }, id) => ({
   match_create: {},
+  match_join: { match_id: id, metadata: { a: "b" } },
   match_data_send: { match_id: id, op_code: "3", data: "aGk=" },
   match_leave: { match_id: id },
-  match_join: { match_id: id, metadata: { a: "b" } },
   status_follow: { user_ids: [bob.session.user_id] },
   status_unfollow: { user_ids: [bob.session.user_id] },
   status_update: { status: "here" },
@@ -171,6 +171,23 @@ for (const [language, { build, missing }] of Object.entries(GUESTS)) {
       }
       raw.close();
       assert.deepEqual(Object.keys((await heard("heard end"))[0]).includes("name"), true);
+    });
+
+    test("what the server does not have yet says so, method by method", { skip: language !== "go" }, async () => {
+      const { client, session } = await newPlayer(server);
+      const said = (await client.rpc(session, "everything", {})).payload;
+      const table = JSON.parse(execFileSync(binary(), ["functions", "--json"], { encoding: "utf8" }));
+      const odd = { LinkGameCenter: "link_gamecenter", UnlinkGameCenter: "unlink_gamecenter", ReadFile: "file_read" };
+      const snake = (name) => odd[name] ?? name.replace(/(?!^)([A-Z])/g, "_$1").toLowerCase();
+      let missing = 0;
+      for (const [name, text] of Object.entries(said)) {
+        if (name === "Call") continue;
+        const row = table.find((row) => row.name === snake(name));
+        assert.ok(row, `${name} is no function of the server`);
+        assert.equal(text === `nk.${row.name} is not implemented in throng yet`, row.kind === "missing", `${name}: ${text}`);
+        missing += row.kind === "missing";
+      }
+      assert.ok(missing > 30 && Object.keys(said).length > 90, `${missing} of ${Object.keys(said).length}`);
     });
 
     test("events are structs", async () => {

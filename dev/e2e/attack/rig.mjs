@@ -52,7 +52,7 @@ export async function startVictim({ options = {}, ...rest } = {}) {
 }
 
 /** A port that was free a moment ago. */
-async function freePort() {
+export async function freePort() {
   const listener = createServer().listen(0, "127.0.0.1");
   await once(listener, "listening");
   const { port } = listener.address();

@@ -11,7 +11,8 @@ use anyhow::Context as _;
 use serde::Deserialize;
 
 /// The first line of every file that is made, after the sign of a comment.
-const MADE: &str = "Made by `cargo xtask docs` from the server's tables. Change them, not this file.";
+const MADE: &str =
+    "Made by `cargo xtask docs` from the server's tables. Change them, not this file.";
 
 /// What `throng calls --json` prints.
 #[derive(Deserialize)]
@@ -192,6 +193,9 @@ mod tests {
 
     #[test]
     fn links_are_left_out() {
-        assert_eq!(plain("as [`Rpc`], see [the page](a.md#b), or [1"), "as `Rpc`, see the page, or [1");
+        assert_eq!(
+            plain("as [`Rpc`], see [the page](a.md#b), or [1"),
+            "as `Rpc`, see the page, or [1"
+        );
     }
 }

@@ -236,8 +236,11 @@ pub fn command() -> Command {
                 )
                 .arg(flag("markdown", "As Markdown, the source of docs/api.md"))
                 .arg(
-                    flag("json", "As JSON, for programs: every call, and all messages with their fields")
-                        .conflicts_with_all(["markdown", "word"]),
+                    flag(
+                        "json",
+                        "As JSON, for programs: every call, and all messages with their fields",
+                    )
+                    .conflicts_with_all(["markdown", "word"]),
                 ),
         )
         .subcommand(
@@ -261,8 +264,11 @@ pub fn command() -> Command {
                     "As Markdown, the source of functions.md in docs/lua, docs/javascript",
                 ))
                 .arg(
-                    flag("json", "As JSON, for programs: every function with its arguments and results")
-                        .conflicts_with_all(["markdown", "javascript", "word"]),
+                    flag(
+                        "json",
+                        "As JSON, for programs: every function with its arguments and results",
+                    )
+                    .conflicts_with_all(["markdown", "javascript", "word"]),
                 ),
         )
 }

@@ -2,12 +2,14 @@
 //! own, with plain relaxed stores, and `/metrics` reads them; nobody waits for anybody.
 
 mod calls;
+mod versions;
 mod zone;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use calls::{CallCounters, CallStats};
 pub(crate) use calls::{Counted, Metered};
+pub use versions::VersionErrors;
 pub use zone::{CellShown, ZoneMap, ZoneStats};
 
 /// A number that one thread writes and others may read.
@@ -91,13 +93,13 @@ pub struct Sample {
 macro_rules! counters {
     (
         $(#[$doc:meta])* $group:ident { $($(#[doc = $help:literal])+ $kind:ident $name:ident,)+ }
-        $(and { $(#[$part_doc:meta])* $part:ident: $part_type:ty })?
+        $(and { $(#[$part_doc:meta])* $part:ident: $part_type:ty })*
     ) => {
         $(#[$doc])*
         #[derive(Debug, Default)]
         pub struct $group {
             $($(#[doc = $help])+ pub $name: Counter,)+
-            $($(#[$part_doc])* pub $part: $part_type,)?
+            $($(#[$part_doc])* pub $part: $part_type,)*
         }
 
         impl $group {
@@ -394,6 +396,9 @@ counters! {
     } and {
         /// Of the zone's home.
         zone: ZoneStats
+    } and {
+        /// Of the matches' callbacks.
+        guest_errors: VersionErrors
     }
 }
 
@@ -510,6 +515,9 @@ counters! {
         counter refused_mail,
         /// Refused mail that was lost: too much of it waited for another try.
         counter dropped_mail,
+    } and {
+        /// Of RPC functions, hooks and handlers of events.
+        guest_errors: VersionErrors
     }
 }
 

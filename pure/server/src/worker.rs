@@ -420,6 +420,7 @@ impl Worker {
             if is_meant {
                 tracing::debug!(id, location, version, "rpc answered: {error}");
             } else if error.kind != ScriptFailure::NotFound {
+                self.stats.guest_errors.note(GuestVersion(version));
                 tracing::warn!(id, location, version, "rpc failed: {error}");
             }
         }

@@ -1,10 +1,12 @@
 // Registers every hook that Initializer has, found by reflection, so that none can be forgotten. Each writes a line to
-// the log: "before NAME" or "after NAME", and what it was given (dev/e2e/guest_hooks.test.mjs).
+// the log: "before NAME" or "after NAME", and what it was given (dev/e2e/guest_hooks.test.mjs). An RPC calls every method
+// of NakamaModule, found in the same way.
 package main
 
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -65,7 +67,7 @@ func InitModule(ctx context.Context, logger runtime.Logger, db *sql.DB, nk runti
 			return err
 		}
 	}
-	return nil
+	return initializer.RegisterRpc("everything", everything)
 }
 
 // hookOf makes a function of a hook's type, which says what it was given and changes nothing.
@@ -84,4 +86,39 @@ func hookOf(what string, hook reflect.Type) reflect.Value {
 		}
 		return []reflect.Value{nothing}
 	})
+}
+
+// everything calls each method with nothing, and tells of those with an error what it was.
+func everything(ctx context.Context, logger runtime.Logger, db *sql.DB, nk runtime.NakamaModule, payload string) (string, error) {
+	said := map[string]string{}
+	module := reflect.ValueOf(nk)
+	for index := range module.NumMethod() {
+		name := module.Type().Method(index).Name
+		if name != "StorageWriteRetry" && name != "RunOnce" {
+			said[name] = called(ctx, module.Method(index))
+		}
+	}
+	text, err := json.Marshal(said)
+	return string(text), err
+}
+
+func called(ctx context.Context, method reflect.Value) string {
+	given := []reflect.Value{}
+	for index := range method.Type().NumIn() {
+		switch in := method.Type().In(index); {
+		case method.Type().IsVariadic() && index == method.Type().NumIn()-1:
+		case in == reflect.TypeFor[context.Context]():
+			given = append(given, reflect.ValueOf(ctx))
+		default:
+			given = append(given, reflect.Zero(in))
+		}
+	}
+	results := method.Call(given)
+	if len(results) == 0 {
+		return ""
+	}
+	if err, _ := results[len(results)-1].Interface().(error); err != nil {
+		return err.Error()
+	}
+	return ""
 }

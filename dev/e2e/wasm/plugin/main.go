@@ -9,12 +9,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"reflect"
 	"strings"
 
 	"throng/guest/api"
 	"throng/guest/rtapi"
 	"throng/guest/runtime"
+	"throng/guest/timestamppb"
 	"throng/guest/wrapperspb"
 )
 
@@ -25,7 +25,7 @@ var errReserved = runtime.NewError("that name is reserved", 3)
 func InitModule(ctx context.Context, logger runtime.Logger, db *sql.DB, nk runtime.NakamaModule, initializer runtime.Initializer) error {
 	for id, function := range map[string]func(context.Context, runtime.Logger, *sql.DB, runtime.NakamaModule, string) (string, error){
 		"profile": profile, "lobby": lobby, "games": games, "letters": letters, "chest": chest, "season": season,
-		"company": company, "rules": rules, "everything": everything, "broken": broken, "careless": careless,
+		"company": company, "rules": rules, "broken": broken, "careless": careless,
 	} {
 		if err := initializer.RegisterRpc(id, function); err != nil {
 			return err
@@ -328,7 +328,7 @@ func chest(ctx context.Context, logger runtime.Logger, db *sql.DB, nk runtime.Na
 
 // season tells everybody's handlers of something.
 func season(ctx context.Context, logger runtime.Logger, db *sql.DB, nk runtime.NakamaModule, payload string) (string, error) {
-	return "", nk.Event(ctx, &api.Event{Name: "season", Properties: map[string]string{"who": payload}})
+	return "", nk.Event(ctx, &api.Event{Name: "season", Properties: map[string]string{"who": payload}, Timestamp: timestamppb.Now()})
 }
 
 // company is whom the caller knows.
@@ -369,40 +369,6 @@ func rules(ctx context.Context, logger runtime.Logger, db *sql.DB, nk runtime.Na
 	defer file.Close()
 	text, err := io.ReadAll(file)
 	return string(text), err
-}
-
-// everything calls each method with nothing, and tells of those with an error what it was.
-func everything(ctx context.Context, logger runtime.Logger, db *sql.DB, nk runtime.NakamaModule, payload string) (string, error) {
-	said := map[string]string{}
-	module := reflect.ValueOf(nk)
-	for index := range module.NumMethod() {
-		name := module.Type().Method(index).Name
-		if name != "StorageWriteRetry" && name != "RunOnce" {
-			said[name] = called(ctx, module.Method(index))
-		}
-	}
-	return asJSON(said)
-}
-
-func called(ctx context.Context, method reflect.Value) string {
-	given := []reflect.Value{}
-	for index := range method.Type().NumIn() {
-		switch in := method.Type().In(index); {
-		case method.Type().IsVariadic() && index == method.Type().NumIn()-1:
-		case in == reflect.TypeFor[context.Context]():
-			given = append(given, reflect.ValueOf(ctx))
-		default:
-			given = append(given, reflect.Zero(in))
-		}
-	}
-	results := method.Call(given)
-	if len(results) == 0 {
-		return ""
-	}
-	if err, _ := results[len(results)-1].Interface().(error); err != nil {
-		return err.Error()
-	}
-	return ""
 }
 
 func broken(ctx context.Context, logger runtime.Logger, db *sql.DB, nk runtime.NakamaModule, payload string) (string, error) {

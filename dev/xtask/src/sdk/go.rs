@@ -78,7 +78,9 @@ pub fn package(json: &[u8], package: &str) -> anyhow::Result<String> {
         envelope(&mut body, &table);
     }
     let about = match package {
-        "api" => "// Package api has the messages of Nakama's API, of those calls that throng has.\n",
+        "api" => {
+            "// Package api has the messages of Nakama's API, of those calls that throng has.\n"
+        }
         _ => "// Package rtapi has the messages of Nakama's socket.\n",
     };
     let imports = ["api", "timestamppb", "wire", "wrapperspb"].into_iter();
@@ -194,7 +196,8 @@ fn before(call: &Call) -> String {
 /// The answer and the request that a hook after a call is given.
 fn after_messages(call: &Call) -> (Option<String>, Option<String>) {
     let message = |of: &Option<Reference>| of.as_ref().map(|of| reference(of, "runtime"));
-    let request = if AFTER_WITHOUT_REQUEST.contains(&call.name.as_str()) { &None } else { &call.request };
+    let request =
+        if AFTER_WITHOUT_REQUEST.contains(&call.name.as_str()) { &None } else { &call.request };
     (message(&call.response), message(request))
 }
 
@@ -206,7 +209,8 @@ fn after(call: &Call) -> String {
     format!("func({GIVEN}{answer}{request}) error")
 }
 
-const HOOKS_IMPORTS: &str = "import (\n\t\"context\"\n\t\"database/sql\"\n\n\t\"throng/guest/api\"\n)\n";
+const HOOKS_IMPORTS: &str =
+    "import (\n\t\"context\"\n\t\"database/sql\"\n\n\t\"throng/guest/api\"\n)\n";
 
 /// The hooks as an interface.
 ///
@@ -215,11 +219,15 @@ const HOOKS_IMPORTS: &str = "import (\n\t\"context\"\n\t\"database/sql\"\n\n\t\"
 pub fn hooks(json: &[u8]) -> anyhow::Result<String> {
     let table = Table::read(json)?;
     let mut page = head("package runtime");
-    let _ = write!(page, "\n\n{HOOKS_IMPORTS}\n// callHooks has the hooks of each call of the API.\ntype callHooks interface {{\n");
+    let _ = write!(
+        page,
+        "\n\n{HOOKS_IMPORTS}\n// callHooks has the hooks of each call of the API.\ntype callHooks interface {{\n"
+    );
     for call in table.built() {
         let name = &call.name;
         let doc = call.doc.as_deref().map(plain).unwrap_or_default();
-        let _ = writeln!(page, "\t// {name}: {doc}\n\tRegisterBefore{name}(fn {}) error", before(call));
+        let _ =
+            writeln!(page, "\t// {name}: {doc}\n\tRegisterBefore{name}(fn {}) error", before(call));
         let _ = writeln!(page, "\tRegisterAfter{name}(fn {}) error", after(call));
     }
     page.push_str("}\n");

@@ -7,7 +7,9 @@ use std::fmt::Write as _;
 
 use anyhow::Context as _;
 
-use super::{Argument, Function, Kind, MADE, Message, Outcome, Reference, Table, camel, plain, snake};
+use super::{
+    Argument, Function, Kind, MADE, Message, Outcome, Reference, Table, camel, plain, snake,
+};
 
 /// The name of a type: a message within another has its own.
 fn type_name(name: &str) -> &str {
@@ -52,7 +54,8 @@ pub fn package(json: &[u8], package: &str) -> anyhow::Result<String> {
     }
     body.push_str("}\n");
     let mut others: Vec<&Reference> = Vec::new();
-    let within = table.package(package).flat_map(|it| &it.fields).filter_map(|it| it.kind.message());
+    let within =
+        table.package(package).flat_map(|it| &it.fields).filter_map(|it| it.kind.message());
     others.extend(within);
     if package == "rtapi" {
         body.push_str("\nenvelope! {\n");
@@ -76,7 +79,8 @@ pub fn package(json: &[u8], package: &str) -> anyhow::Result<String> {
         let names: Vec<&str> = others.iter().map(|message| type_name(&message.name)).collect();
         let _ = writeln!(head, "use crate::api::{{{}}};", names.join(", "));
     }
-    let mut used: Vec<&str> = ["Bytes", "Timestamp"].into_iter().filter(|it| body.contains(it)).collect();
+    let mut used: Vec<&str> =
+        ["Bytes", "Timestamp"].into_iter().filter(|it| body.contains(it)).collect();
     if package == "rtapi" {
         used.push("envelope");
     }
@@ -89,7 +93,12 @@ fn text_of(body: &mut String, message: &Message) {
     let _ = writeln!(body, "    /// {}\n    {} {{", plain(&message.doc), type_name(&message.name));
     for field in &message.fields {
         let (name, kind) = (field_name(&field.name), value_type(&field.kind));
-        let _ = writeln!(body, "        /// {}\n        {name}: {kind} = \"{}\",", plain(&field.doc), field.name);
+        let _ = writeln!(
+            body,
+            "        /// {}\n        {name}: {kind} = \"{}\",",
+            plain(&field.doc),
+            field.name
+        );
     }
     body.push_str("    }\n");
 }
@@ -108,11 +117,16 @@ pub fn calls(json: &[u8]) -> anyhow::Result<String> {
     );
     for call in table.built() {
         let (name, snake) = (&call.name, snake(&call.name));
-        let message = |of: &Option<Reference>| of.as_ref().map_or(String::new(), |it| type_name(&it.name).to_owned());
+        let message = |of: &Option<Reference>| {
+            of.as_ref().map_or(String::new(), |it| type_name(&it.name).to_owned())
+        };
         let (request, response) = (message(&call.request), message(&call.response));
         let doc = call.doc.as_deref().map(plain).unwrap_or_default();
         let _ = writeln!(page, "            /// {doc}");
-        let _ = writeln!(page, "            {name} before_{snake} after_{snake} ({request}) ({response});");
+        let _ = writeln!(
+            page,
+            "            {name} before_{snake} after_{snake} ({request}) ({response});"
+        );
     }
     page.push_str("        }\n    };\n}\n");
     Ok(page)

@@ -17,7 +17,9 @@ pub fn calls() -> String {
     let built = ROWS.iter().filter_map(|row| row.built.as_ref());
     let mut messages: Vec<&'static MessageInfo> = Vec::new();
     let infos = realtime::Message::INFOS;
-    built.flat_map(|built| [built.request, built.response]).for_each(|message| gather(message, &mut messages));
+    built
+        .flat_map(|built| [built.request, built.response])
+        .for_each(|message| gather(message, &mut messages));
     infos.iter().for_each(|message| gather(message, &mut messages));
     messages.sort_by_key(|message| (package(message), name(message)));
     let envelope = (2..).zip(infos).zip(realtime::NAMES).zip(realtime::Message::FROM_CLIENT);
@@ -147,7 +149,8 @@ mod tests {
             messages.iter().filter(|it| it["package"] == package && it["name"] == name).count()
         };
         for call in page["calls"].as_array().unwrap() {
-            for part in [&call["request"], &call["response"]].into_iter().filter(|it| !it.is_null()) {
+            for part in [&call["request"], &call["response"]].into_iter().filter(|it| !it.is_null())
+            {
                 let (package, name) = (part["package"].as_str(), part["name"].as_str());
                 assert_eq!(named(package.unwrap(), name.unwrap()), 1, "{part}");
             }

@@ -5,6 +5,7 @@ mod calls;
 mod map;
 mod times;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::{COUNTERS, Running};
@@ -88,6 +89,10 @@ impl Gauges {
             }
             sum([self.loader.samples()].into_iter(), "loader", out);
             scripts(&self.memory, out);
+            let of_matches = self.rooms.iter().flat_map(|stats| stats.guest_errors.read());
+            let of_calls = self.workers.iter().chain([&self.events]);
+            let of_calls = of_calls.flat_map(|stats| stats.guest_errors.read());
+            guest_errors(of_matches.chain(of_calls), out);
         });
         registry.add(move |out| self.custom.samples(out));
         // Weak, so that the last owner can join the threads while the port still answers.
@@ -108,6 +113,20 @@ impl Gauges {
             .map_err(|error| super::cannot_listen(listen, settings, &error))?;
         tracing::info!("metrics on http://{}/metrics", server.address());
         Ok(Some(server))
+    }
+}
+
+/// What has failed of each version of the modules.
+fn guest_errors(threads: impl Iterator<Item = (u64, u64)>, out: &mut Vec<Sample>) {
+    let mut sums: BTreeMap<u64, u64> = BTreeMap::new();
+    for (version, count) in threads {
+        *sums.entry(version).or_default() += count;
+    }
+    let help = "Calls and callbacks of scripts that failed, by the version of the modules; without those that a script \
+                refused with a code of its own.";
+    for (version, count) in sums {
+        let sample = Sample::counter("guest_errors", help, count);
+        out.push(sample.with("version", version.to_string()));
     }
 }
 

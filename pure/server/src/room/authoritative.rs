@@ -227,7 +227,7 @@ impl Room {
         if error.kind == ScriptFailure::NotFound {
             return format!("not found: no module \"{module}\" returns the callbacks of a match");
         }
-        self.count_failure(error);
+        self.count_failure(error, version);
         let (location, version) = (&error.location, version.0);
         tracing::error!(module, location, version, "match_init failed: {error}");
         error.to_string()
@@ -495,7 +495,7 @@ impl Room {
         }
         let players = self.streams.close(&Key::Authoritative(id));
         if let Some(error) = error {
-            self.count_failure(error);
+            self.count_failure(error, ended.version);
             tracing::error!(
                 match_id = %ended.id.uuid, module = %ended.module, location = error.location, version,
                 players = players.len(),
@@ -522,7 +522,8 @@ impl Room {
         }
     }
 
-    pub(super) fn count_failure(&mut self, error: &ScriptError) {
+    pub(super) fn count_failure(&mut self, error: &ScriptError, version: GuestVersion) {
+        self.stats.guest_errors.note(version);
         match error.kind {
             ScriptFailure::OutOfTime => self.stats.match_out_of_time.up(),
             ScriptFailure::OutOfMemory => self.stats.match_out_of_memory.up(),

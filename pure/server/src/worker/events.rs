@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use event::Now;
 use game::events::{EventJob, EventKind};
-use game::guest::{GuestCall, Returned, ScriptError};
+use game::guest::{GuestCall, GuestVersion, Returned, ScriptError};
 use uuid::Uuid;
 
 use super::hooks::Then;
@@ -122,8 +122,15 @@ impl Worker {
             let (location, version) = (self.place("", name, &error), version.0);
             if hooks::is_meant(&error) {
                 let code = error.code;
-                tracing::debug!(name, code, location, version, "the handler of an event ended: {error}");
+                tracing::debug!(
+                    name,
+                    code,
+                    location,
+                    version,
+                    "the handler of an event ended: {error}"
+                );
             } else {
+                self.stats.guest_errors.note(GuestVersion(version));
                 tracing::warn!(name, location, version, "the handler of an event failed: {error}");
             }
         }

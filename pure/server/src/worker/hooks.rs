@@ -9,7 +9,7 @@
 
 use game::api::{Answer, ApiCall, Auth, Style};
 use game::error::{ApiError, Code};
-use game::guest::{CallContext, GuestCall, Returned, ScriptError, ScriptFailure};
+use game::guest::{CallContext, GuestCall, GuestVersion, Returned, ScriptError, ScriptFailure};
 use game::host::json;
 use game::value::Value;
 use uuid::Uuid;
@@ -182,6 +182,7 @@ impl Worker {
             Then::Shutdown => {
                 if let Err(error) = result {
                     let (location, version) = (self.place("", "shutdown", &error), named.1.0);
+                    self.stats.guest_errors.note(named.1);
                     tracing::warn!(location, version, "the shutdown function failed: {error}");
                 }
                 Outcome::Shutdown
@@ -296,8 +297,15 @@ impl Worker {
     fn log(&self, (id, version): Named<'_>, kind: &str, error: &ScriptError) {
         let (location, version) = (self.place(kind, id, error), version.0);
         if is_meant(error) {
-            tracing::debug!(id, code = error.code, location, version, "{kind}-hook refused: {error}");
+            tracing::debug!(
+                id,
+                code = error.code,
+                location,
+                version,
+                "{kind}-hook refused: {error}"
+            );
         } else {
+            self.stats.guest_errors.note(GuestVersion(version));
             tracing::warn!(id, location, version, "{kind}-hook failed: {error}");
         }
     }
