@@ -65,7 +65,9 @@ fn init_module(initializer: &mut Initializer) -> Result<()> {
             Ok(())
         })?;
     }
-    for (kind, event) in [("event", "event"), ("start", "event_session_start"), ("end", "event_session_end")] {
+    for (kind, event) in
+        [("event", "event"), ("start", "event_session_start"), ("end", "event_session_end")]
+    {
         initializer.register_event(event, move |_, argument| {
             told(&format!("heard {kind}"), &[api::Event::read(&argument)?.value()]);
             Ok(())

@@ -96,7 +96,8 @@ impl Initializer {
         function: impl Fn(&Context, Envelope) -> Result<Option<Envelope>> + 'static,
     ) -> Result<()> {
         let place = name_of(&function);
-        let function: Box<dyn Fn(&Context, Envelope) -> Result<Option<Envelope>>> = Box::new(function);
+        let function: Box<dyn Fn(&Context, Envelope) -> Result<Option<Envelope>>> =
+            Box::new(function);
         self.register_before(&format!("rt:{message}"), move |context, request| {
             let returned = function(context, Envelope::read(&request)?);
             let returned = returned.map_err(|error| error.of(place))?;

@@ -75,7 +75,9 @@ impl Field for bool {
 fn whole(value: &Value) -> Option<i64> {
     match value {
         Value::Int(number) => Some(*number),
-        Value::Float(number) if number.fract() == 0.0 && number.abs() < 9e15 => Some(*number as i64),
+        Value::Float(number) if number.fract() == 0.0 && number.abs() < 9e15 => {
+            Some(*number as i64)
+        }
         text => text.as_str()?.parse().ok(),
     }
 }
@@ -443,7 +445,9 @@ mod tests {
 
     #[test]
     fn bytes_are_base64() {
-        for (data, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")] {
+        for (data, text) in
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")]
+        {
             assert_eq!(base64::encode(data.as_bytes()), text);
             assert_eq!(base64::decode(text), Some(data.as_bytes().to_vec()));
         }

@@ -85,7 +85,8 @@ pub fn package(json: &[u8], package: &str) -> anyhow::Result<String> {
     };
     let imports = ["api", "timestamppb", "wire", "wrapperspb"].into_iter();
     let imports = imports.filter(|name| *name != package && body.contains(&format!("{name}.")));
-    let imports: String = imports.map(|name| format!("\t\"throng/guest/{name}\"\n")).collect();
+    let imports: Vec<_> = imports.map(|name| format!("\t\"throng/guest/{name}\"\n")).collect();
+    let imports = imports.concat();
     let helper = "// or is the message, or an empty one in place of nil.\nfunc or[T any](message *T) *T {\n\
                   \tif message == nil {\n\t\treturn new(T)\n\t}\n\treturn message\n}\n";
     let head = head(&format!("{about}package {package}"));
