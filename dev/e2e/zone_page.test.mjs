@@ -28,6 +28,7 @@ describe("the page's files", throngOnly, () => {
   for (const [path, type, text] of [
     ["/zone/", "text/html; charset=utf-8", "<canvas"],
     ["/zone/page.css", "text/css; charset=utf-8", "canvas {"],
+    ["/zone/client.mjs", "text/javascript; charset=utf-8", "class Player"],
     ["/zone/page.mjs", "text/javascript; charset=utf-8", "requestAnimationFrame"],
     ["/zone/zone.mjs", "text/javascript; charset=utf-8", "class View"],
   ]) {

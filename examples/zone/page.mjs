@@ -2,16 +2,16 @@
  * Flies a ship of the zone in a browser: finds and joins the zone, sends what the keys say, draws what is in sight.
  *
  * Data in: match data of the server, keys. Data out: controls, a picture. What packets mean is zone.mjs. Not here: sound,
- * prediction of one's own ship (it is drawn where the server says), touch. It speaks the socket's JSON by itself, so that it
- * needs nothing but zone.mjs; a game would rather use nakama-js.
+ * prediction of one's own ship (it is drawn where the server says), touch, and the socket, which is client.mjs.
  */
+import { Player } from "./client.mjs";
 import { CONTROLS, PLACE, place, plain, SNAPSHOT, View, WELCOME, welcome } from "./zone.mjs";
 
 const query = new URLSearchParams(location.search);
 // A server that serves the page is the one to fly on.
 const served = location.pathname.startsWith("/zone/");
 const server = query.get("server") ?? (served ? location.host : "127.0.0.1:7350");
-const secure = served && location.protocol === "https:" ? "s" : "";
+const secure = served && location.protocol === "https:";
 const key = query.get("key") ?? "defaultkey";
 const canvas = document.getElementById("sea");
 const told = document.getElementById("told");
@@ -24,50 +24,25 @@ let seq = 0;
 let cameMs = 0; // When the newest snapshot came.
 const second = { ms: performance.now(), snapshots: 0, bytes: 0, updates: 0, line: "" };
 
-const base64 = (bytes) => btoa(String.fromCharCode(...bytes));
-const bytesOf = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-/** An id that nobody has; `randomUUID` is for pages over TLS only. */
-const fresh = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(36)).join("");
-
-async function api(path, options) {
-  const response = await fetch(`http${secure}://${server}${path}`, options);
-  if (!response.ok) throw new Error(`${path}: ${await response.text()}`);
-  return response.json();
-}
-
 async function play() {
-  const { token } = await api("/v2/account/authenticate/device?create=true", {
-    method: "POST",
-    headers: { Authorization: `Basic ${btoa(`${key}:`)}` },
-    body: JSON.stringify({ id: `zone-page-${fresh()}` }),
-  });
-  const listed = await api("/v2/match?authoritative=true&query=%2Blabel.kind:zone", {
-    headers: { Authorization: `Bearer ${token}` },
-  });
-  const id = listed.matches?.[0]?.match_id;
+  const player = await Player.logIn(server, { key, secure });
+  const [id] = await player.listMatches("+label.kind:zone");
   if (!id) throw new Error("the server has no zone: start it with --world.enabled true");
-  const socket = new WebSocket(`ws${secure}://${server}/ws?token=${token}`);
-  const say = (message) => socket.send(JSON.stringify(message));
-  socket.onopen = () => say({ cid: "1", match_join: { match_id: id } });
-  socket.onclose = () => (told.textContent += "\nthe server has closed the connection");
-  socket.onmessage = ({ data }) => {
-    const { match_data, error } = JSON.parse(data);
-    if (error) told.textContent = error.message;
-    if (!match_data) return;
-    const bytes = bytesOf(match_data.data);
-    if (Number(match_data.op_code) === WELCOME) ship = welcome(bytes);
-    if (Number(match_data.op_code) === PLACE) told.textContent = inLine(place(bytes));
-    if (Number(match_data.op_code) !== SNAPSHOT) return;
-    second.updates += view.take(bytes);
+  player.onclose = () => (told.textContent += "\nthe server has closed the connection");
+  player.onmatchdata = ({ op_code, data, length }) => {
+    if (op_code === WELCOME) ship = welcome(data);
+    if (op_code === PLACE) told.textContent = inLine(place(data));
+    if (op_code !== SNAPSHOT) return;
+    second.updates += view.take(data);
     second.snapshots += 1;
-    second.bytes += data.length;
+    second.bytes += length;
     cameMs = performance.now();
     seq += 1;
-    const packet = view.controls(seq, [wanted()]);
-    const send = { match_id: id, op_code: String(CONTROLS), data: base64(packet) };
-    say({ match_data_send: send });
+    player.sendMatchState(id, CONTROLS, view.controls(seq, [wanted()]));
   };
   requestAnimationFrame(draw);
+  await player.open();
+  await player.joinMatch(id);
 }
 
 /** What who waits to be let in is told. */

@@ -1,7 +1,7 @@
 // The bundle of javascript.test.mjs, in the form that TypeScript and rollup give Nakama's projects: functions at
 // the top level, ES5.
 
-var MODES = { BYTES: 1, ECHO: 2, LOOP: 3 };
+var MODES = { BYTES: 1, ECHO: 2, LOOP: 3, LOSABLE: 13 };
 
 function rpcEcho(ctx, logger, nk, payload) {
   return JSON.stringify({ user: ctx.userId, echo: JSON.parse(payload) });
@@ -62,6 +62,8 @@ function matchLoop(ctx, logger, nk, dispatcher, tick, state, messages) {
   messages.forEach(function (message) {
     if (message.opCode === MODES.ECHO) {
       dispatcher.broadcastMessage(message.opCode, nk.binaryToString(message.data), null, message.sender);
+    } else if (message.opCode === MODES.LOSABLE) {
+      dispatcher.broadcastMessage(message.opCode, nk.binaryToString(message.data), null, message.sender, false);
     } else if (message.opCode === MODES.BYTES) {
       dispatcher.broadcastMessage(message.opCode, message.data, [message.sender]);
     } else {

@@ -25,8 +25,8 @@ use fetch::{FetchSettings, HostPattern};
 use game::db::GuestBudget;
 use game::session::SessionSettings;
 use server::settings::{
-    AnswerSettings, LimitSettings, MatchSettings, RuntimeSettings, Settings, SocketSettings,
-    WorldSettings,
+    AnswerSettings, DatagramSettings, LimitSettings, MatchSettings, RuntimeSettings, Settings,
+    SocketSettings, WorldSettings,
 };
 
 pub use notice::{Level, Notice, is_key};
@@ -92,6 +92,8 @@ pub struct Config {
     pub engine: EngineConfig,
     /// `fetch.*`.
     pub fetch: FetchConfig,
+    /// `datagram.*`, if sessions may have datagrams.
+    pub datagrams: Option<DatagramConfig>,
     /// `world.*`, if there is to be a zone.
     pub world: Option<WorldSettings>,
     /// What the operator should know before anything starts, the worst first.
@@ -219,6 +221,17 @@ pub struct FetchConfig {
     pub enabled: bool,
     /// The rest of it.
     pub settings: FetchSettings,
+}
+
+/// `datagram.*`.
+#[derive(Clone, Debug)]
+pub struct DatagramConfig {
+    /// `datagram.port`: of the first core; 0 lets the system choose.
+    pub port: u16,
+    /// `datagram.public_port`: the same as clients reach it; 0 if it is the same.
+    pub public_port: u16,
+    /// The rest of it. The ports are known once there are sockets.
+    pub settings: DatagramSettings,
 }
 
 /// `engine.driver`.
@@ -433,6 +446,7 @@ impl Config {
             runtime: runtime(values, &data_dir),
             matches: matches(values),
             limits: limits(values),
+            datagrams: datagrams(values),
             world: world(values),
             answers: AnswerSettings {
                 bytes_max: values.number("limit.answer_max_bytes"),
@@ -478,6 +492,7 @@ impl Config {
                 event_queue_size: self.runtime.event_queue_size,
             },
             limits: self.limits.clone(),
+            datagrams: self.datagrams.as_ref().map(|config| config.settings.clone()),
             world: self.world.clone(),
         }
     }
@@ -617,6 +632,21 @@ fn fetch(values: &Effective) -> FetchSettings {
         allows_insecure: values.switch("fetch.insecure"),
         ca_file: path(values.text("fetch.ca_file")),
     }
+}
+
+/// Datagrams beside sockets, if there are to be some.
+fn datagrams(values: &Effective) -> Option<DatagramConfig> {
+    values.switch("datagram.enabled").then(|| DatagramConfig {
+        port: values.number("datagram.port"),
+        public_port: values.number("datagram.public_port"),
+        settings: DatagramSettings {
+            host: values.text("datagram.public_address").to_owned(),
+            ports: Vec::new(),
+            per_session_per_s: values.number("datagram.per_session_per_s"),
+            per_address_per_s: values.number("datagram.per_address_per_s"),
+            idle_ms: values.number("datagram.idle_ms"),
+        },
+    })
 }
 
 /// The zone, if there is to be one.

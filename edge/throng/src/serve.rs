@@ -5,6 +5,7 @@
 //! of modules, with the hasher between them, and the loader;
 //! [`server::mail::Topology`] tells every handler which is which.
 
+mod datagrams;
 mod gauges;
 mod languages;
 mod machine;
@@ -16,7 +17,7 @@ mod watchdog;
 mod zone;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -111,6 +112,7 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
         config.grpc = Some(bound);
         config.socket.grpc_port = Some(bound.port());
     }
+    let sockets = datagrams::bind(&mut config)?;
     let mut gauges = Gauges::new(&config.engine, custom_metrics(&config));
     let parts = parts(&config, &gauges.custom)?;
     gauges.store = parts.maker.store.stats();
@@ -119,7 +121,7 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
         gauges.fetch = network.stats();
     }
     let contexts = contexts(&parts)?;
-    let engine = threads(&config, &parts, (contexts, &gauges), listeners)?;
+    let engine = threads(&config, &parts, (contexts, &gauges), (listeners, sockets))?;
     let Parts { maker, code, network, saved_zone, .. } = parts;
     let topology = &maker.topology;
     // Threads hold what they run, and the loader what serves; once that is another version nothing of this
@@ -312,7 +314,7 @@ fn threads(
     config: &Config,
     parts: &Parts,
     ((contexts, hooks), gauges): ((Vec<ThreadContext>, Arc<Hooks>), &Gauges),
-    listeners: Vec<Vec<TcpListener>>,
+    (listeners, sockets): (Vec<Vec<TcpListener>>, Vec<UdpSocket>),
 ) -> anyhow::Result<Engine<Mail>> {
     let mut contexts = contexts.into_iter();
     let mut context = || contexts.next().context("fewer threads with modules than planned");
@@ -320,6 +322,7 @@ fn threads(
     let per_core = config.engine.connections_max.div_ceil(config.engine.cores);
     let Topology { cores, rooms, lister, .. } = &**parts.topology();
     let of_cores = cores.iter().zip(listeners).zip(&gauges.cores);
+    let mut sockets = sockets.into_iter();
     for (index, ((me, of_core), stats)) in of_cores.enumerate() {
         let me = *me;
         let (topology, settings, stats) = parts.shared(stats);
@@ -328,7 +331,8 @@ fn threads(
         let build = move |_: Start| {
             Core::new(me, topology, settings, stats, random, hooks).with_revocations(revoked)
         };
-        let mut plan = ThreadPlan::core(format!("core-{index}"), of_core, build);
+        let mut plan = ThreadPlan::core(format!("core-{index}"), of_core, build)
+            .with_sockets(sockets.next().into_iter().collect());
         plan.pin = config.engine.pin.then_some(index);
         plan.mailbox_max = 65_536;
         plan.limits.stall_ms = config.write_timeout_ms;

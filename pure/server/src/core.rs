@@ -10,6 +10,7 @@ mod access;
 mod answers;
 mod backlog;
 mod callers;
+mod datagrams;
 mod deadlines;
 mod dispatch;
 mod grpc;
@@ -86,6 +87,7 @@ pub struct Core {
     passwords_waiting: u32,
     /// Users and addresses, and what each has and does.
     groups: Groups,
+    datagrams: datagrams::Peers,
     /// When the input that is being handled came.
     now: Now,
     /// The fastest tick of each room.
@@ -176,6 +178,7 @@ impl Core {
             jobs_waiting: 0,
             passwords_waiting: 0,
             groups: Groups::default(),
+            datagrams: datagrams::Peers::default(),
             now: Now::default(),
             tick_rates: BTreeMap::new(),
             stopping: None,
@@ -465,7 +468,8 @@ impl Handler for Core {
             Input::Refused { to, mail } => self.refused(now, to, mail, out),
             Input::Stop => self.stop(now, out),
             Input::Sent { conn } => self.all_taken(now, conn, out),
-            Input::Connected { .. } | Input::ConnectFailed { .. } | Input::Datagrams(_) => {}
+            Input::Datagrams(all) => self.hear_datagrams(now, all, out),
+            Input::Connected { .. } | Input::ConnectFailed { .. } => {}
         }
     }
 }

@@ -3,8 +3,12 @@
 
 use bytes::Bytes;
 use game::guest::{Broadcast, Presence};
+use game::match_id::MatchId;
+use game::node::{NodeId, Nodes};
 use smallvec::SmallVec;
+use uuid::Uuid;
 use uuid::fmt::Hyphenated;
+use wire::datagram;
 use wire::nakama::realtime::{self, Message};
 use wire::nakama::{
     DecodeError, Envelope, Sender, api, encode_match_data_json, encode_match_data_protobuf,
@@ -57,6 +61,60 @@ pub(crate) fn match_data(format: Format, match_id: &str, message: &Broadcast) ->
     framed(format, bytes, |payload| encode(payload, match_id, sender, op_code, data, reliable))
 }
 
+/// A message of a match as the body of a datagram, if it fits and is of this node. What is reliable has none.
+fn datagram_body(of: &OfMatch<'_>) -> Option<Bytes> {
+    let (here, message) = (of.datagrams_of?, of.message);
+    if message.reliable || of.id.node.is_some_and(|node| node != here) {
+        return None;
+    }
+    let sender = message.sender.as_ref().map(|sender| datagram::Sender {
+        user_id: sender.user_id.into_bytes(),
+        session_id: sender.session_id.into_bytes(),
+        username: &sender.username,
+    });
+    let body = datagram::MatchData {
+        match_uuid: of.id.uuid.into_bytes(),
+        is_authoritative: of.id.is_authoritative(),
+        op_code: i32::try_from(message.op_code).ok()?,
+        sender,
+        data: &message.data,
+    };
+    let mut bytes = Vec::with_capacity(64 + message.data.len());
+    body.encode(&mut bytes).then(|| Bytes::from(bytes))
+}
+
+/// The match that the body of a datagram names; `here` is this node.
+pub(crate) fn match_of(message: &datagram::MatchData<'_>, here: NodeId) -> MatchId {
+    let uuid = Uuid::from_bytes(message.match_uuid);
+    if message.is_authoritative {
+        MatchId::authoritative(uuid, here)
+    } else {
+        MatchId::relayed(uuid)
+    }
+}
+
+/// The body of a datagram that was made here, as a frame.
+pub(crate) fn of_datagram(format: Format, body: &Bytes, nodes: &Nodes) -> Bytes {
+    let Ok(message) = datagram::MatchData::decode(body) else {
+        unreachable!("a body of {} bytes that was made here cannot be read", body.len())
+    };
+    let sender = message.sender.map(|sender| Presence {
+        user_id: Uuid::from_bytes(sender.user_id),
+        session_id: Uuid::from_bytes(sender.session_id),
+        username: sender.username.into(),
+        node: nodes.here(),
+    });
+    let broadcast = Broadcast {
+        op_code: i64::from(message.op_code),
+        data: body.slice_ref(message.data),
+        to: None,
+        sender,
+        reliable: false,
+        deferred: false,
+    };
+    match_data(format, &match_of(&message, nodes.here()).text(nodes), &broadcast)
+}
+
 /// An error answer, or an error event when `cid` is empty.
 pub(crate) fn error(format: Format, cid: &str, code: i32, message: &str) -> Bytes {
     let error = realtime::Error { code, message: message.to_owned(), ..Default::default() };
@@ -103,6 +161,18 @@ fn framed(format: Format, bytes: usize, write: impl FnOnce(&mut Vec<u8>)) -> Byt
     Bytes::from(frame.into_boxed_slice())
 }
 
+/// A message of a match, for some of its members.
+pub(crate) struct OfMatch<'a> {
+    /// The match.
+    pub(crate) id: MatchId,
+    /// Its id as clients see it.
+    pub(crate) text: &'a str,
+    /// The message.
+    pub(crate) message: &'a Broadcast,
+    /// This node, if its sessions may have datagrams.
+    pub(crate) datagrams_of: Option<NodeId>,
+}
+
 /// Frames collected for each core, posted in one mail a turn.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
@@ -117,15 +187,6 @@ impl Outbox {
     }
 
     /// Adds a frame for many sockets, made at most once for each format. Returns for how many.
-    pub(crate) fn many<'a>(
-        &mut self,
-        to: impl Iterator<Item = &'a Member> + Clone,
-        make: impl FnMut(Format) -> Bytes,
-    ) -> u64 {
-        self.many_then(to, Then::Nothing, make)
-    }
-
-    /// As [`Self::many`], with what follows.
     pub(crate) fn many_then<'a>(
         &mut self,
         to: impl Iterator<Item = &'a Member> + Clone,
@@ -135,28 +196,57 @@ impl Outbox {
         let mut count = 0;
         for format in [Format::Json, Format::Protobuf] {
             let mut frame: Option<Bytes> = None;
-            let mut last: Option<(Address<CoreMail>, usize)> = None;
+            let mut last = None;
             for member in to.clone().filter(|member| member.format == format) {
                 count += 1;
                 let frame = frame.get_or_insert_with(|| make(format));
-                // Members of a match mostly share a core: append to the delivery just made.
-                let core = self.core(member.address.core);
-                match last {
-                    Some((id, index)) if id == member.address.core => {
-                        core[index].to.push(member.address.conn);
-                    }
-                    _ => {
-                        last = Some((member.address.core, core.len()));
-                        core.push(Delivery {
-                            frame: frame.clone(),
-                            to: SmallVec::from_slice(&[member.address.conn]),
-                            then,
-                        });
-                    }
-                }
+                self.add(&mut last, member, (frame, then));
             }
         }
         count
+    }
+
+    /// Adds a message of a match for many members: what need not come as the body of a datagram, which
+    /// their cores send so, or make a frame of. Returns for how many.
+    pub(crate) fn of_match<'a>(
+        &mut self,
+        to: impl Iterator<Item = &'a Member> + Clone,
+        of: &OfMatch<'_>,
+        then: Then,
+    ) -> u64 {
+        let make = |format| match_data(format, of.text, of.message);
+        let (Some(body), Some(here)) = (datagram_body(of), of.datagrams_of) else {
+            return self.many_then(to, then, make);
+        };
+        let by_datagram = Then::ByDatagram { drops: then == Then::DropIfBehind };
+        let is_here = move |member: &&Member| member.address.core.node() == here;
+        let (mut count, mut last) = (0, None);
+        for member in to.clone().filter(is_here) {
+            count += 1;
+            self.add(&mut last, member, (&body, by_datagram));
+        }
+        count + self.many_then(to.filter(move |member| !is_here(member)), then, make)
+    }
+
+    /// Adds one of the receivers of a frame; `last` is where the one before was added.
+    fn add(
+        &mut self,
+        last: &mut Option<(Address<CoreMail>, usize)>,
+        member: &Member,
+        (frame, then): (&Bytes, Then),
+    ) {
+        // Members of a match mostly share a core: append to the delivery just made.
+        let core = self.core(member.address.core);
+        match *last {
+            Some((id, index)) if id == member.address.core => {
+                core[index].to.push(member.address.conn);
+            }
+            _ => {
+                *last = Some((member.address.core, core.len()));
+                let to = SmallVec::from_slice(&[member.address.conn]);
+                core.push(Delivery { frame: frame.clone(), to, then });
+            }
+        }
     }
 
     /// Forgets cores that nothing is sent to any more, and what was collected for them.

@@ -59,7 +59,7 @@ pub use job::{
     AfterMessage, BeforeMessage, Done, Function, HookStep, HookedCall, Job, Outcome, Queue, RpcJob,
     Used, Work,
 };
-pub use zone::{RoomIndex, ZoneDone, ZoneMail, ZoneSave, ZoneShow, ZoneTick};
+pub use zone::{RoomIndex, ZoneAck, ZoneDone, ZoneMail, ZoneSave, ZoneShow, ZoneTick};
 
 /// What cores take.
 #[derive(Debug, Serialize, Deserialize)]
@@ -504,6 +504,8 @@ pub struct MatchInput {
     pub to: SmallVec<[Uuid; 2]>,
     /// The client's flag.
     pub reliable: bool,
+    /// Whether it came by datagram.
+    pub by_datagram: bool,
     /// When it came, unix milliseconds.
     pub receive_time_ms: u64,
 }
@@ -548,6 +550,12 @@ pub enum Then {
     Answered,
     /// The session's socket closes after it.
     Close(CloseCause),
+    /// Nothing, and it is no frame but the body of a datagram ([`wire::datagram::MatchData`]): for who takes
+    /// none it becomes a frame, which a receiver who is behind does not get if `drops`. Of this node alone.
+    ByDatagram {
+        /// Whether a frame is dropped.
+        drops: bool,
+    },
 }
 
 /// Why a room has a socket closed.

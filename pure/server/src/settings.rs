@@ -27,8 +27,26 @@ pub struct Settings {
     pub limits: LimitSettings,
     /// `limit.answer_*` and `limit.unsent_*`.
     pub answers: AnswerSettings,
+    /// `datagram.*`, if sessions may have datagrams (`datagram.enabled`).
+    pub datagrams: Option<DatagramSettings>,
     /// `world.*`, if there is to be a zone (`world.enabled`).
     pub world: Option<WorldSettings>,
+}
+
+/// `datagram.*`: datagrams beside sockets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatagramSettings {
+    /// `datagram.public_address`: where clients send to; empty is the host that they have reached already.
+    pub host: String,
+    /// The port of each core, as clients reach it.
+    pub ports: Vec<u16>,
+    /// `datagram.per_session_per_s`: heeded of one session; 0 is off.
+    pub per_session_per_s: u32,
+    /// `datagram.per_address_per_s`: looked at of one address that is not in `limit.exempt_addresses`; 0 is
+    /// off.
+    pub per_address_per_s: u32,
+    /// `datagram.idle_ms`: how long an address counts that nothing is heard from.
+    pub idle_ms: u64,
 }
 
 /// `world.*`: the zone.

@@ -234,6 +234,39 @@ counters! {
         /// Connections of gRPC closed because of too many frames that carry no request: pings, resets,
         /// settings, windows, crumbs of bodies.
         counter grpc_closed_flooding,
+        /// Sessions that have asked for datagrams.
+        gauge datagram_sessions,
+        /// Of these, how many have an address that is believed, so that they are sent some.
+        gauge datagram_paths,
+        /// Addresses that are not believed any more: silent for datagram.idle_ms, or nothing acknowledged for
+        /// five seconds.
+        counter datagram_paths_lost,
+        /// Challenges sent to addresses that are not believed yet.
+        counter datagram_challenges,
+        /// Datagrams of sessions that are theirs and new.
+        counter datagrams_heard,
+        /// Datagrams dropped because they are of no form, or from where nobody can be.
+        counter datagrams_malformed,
+        /// Datagrams dropped because they name no session.
+        counter datagrams_unknown,
+        /// Datagrams dropped because their tag is wrong.
+        counter datagrams_forged,
+        /// Datagrams dropped because their number came already, or too late.
+        counter datagrams_stale,
+        /// Datagrams dropped by datagram.per_address_per_s.
+        counter limited_datagrams_per_address,
+        /// Datagrams dropped by datagram.per_session_per_s, or because too many came from where a session is not
+        /// believed to be.
+        counter limited_datagrams_per_session,
+        /// Match messages that came by datagram.
+        counter datagram_messages,
+        /// Match messages that came by datagram and were dropped: malformed, beyond the limits of socket
+        /// messages, or while the modules have a hook of match_data_send.
+        counter datagram_messages_refused,
+        /// Match messages sent by datagram.
+        counter datagram_messages_sent,
+        /// Match messages that might have gone by datagram and went over the socket.
+        counter datagram_messages_over_socket,
         /// Log-outs and deleted accounts whose tokens are remembered. Told by the first core for all.
         gauge revocations,
         /// Log-outs and deletions forgotten early, because there were too many. As above.

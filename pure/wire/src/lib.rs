@@ -1,5 +1,5 @@
-//! Bytes to messages and back: HTTP/1.1, HTTP/2, gRPC, WebSocket, query strings, dates, and the
-//! Nakama protocol in JSON and protobuf. Both directions, so that the server and the load generator
+//! Bytes to messages and back: HTTP/1.1, HTTP/2, gRPC, WebSocket, game datagrams, query strings, dates,
+//! and the Nakama protocol in JSON and protobuf. Both directions, so that the server and the load generator
 //! share one codec; of HTTP/2 and gRPC the server's alone.
 //!
 //! What is deliberately not here: sockets, time-outs, routing, and what a message means. Bytes
@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod datagram;
 pub mod date;
 pub mod excerpt;
 pub mod grpc;

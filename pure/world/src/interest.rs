@@ -156,6 +156,12 @@ impl Viewer {
         Self { is_over_stream: true, ..self }
     }
 
+    /// From now on packets of at most `bytes_max` bytes, at least 128, come over a connection, or by
+    /// datagram, where they may be lost.
+    pub fn goes_over(&mut self, is_stream: bool, bytes_max: usize) {
+        (self.is_over_stream, self.bytes_max) = (is_stream, bytes_max.max(128));
+    }
+
     /// How many entities the client knows or is told of.
     #[must_use]
     pub fn known_count(&self) -> usize {

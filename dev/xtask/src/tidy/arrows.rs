@@ -14,6 +14,8 @@ const FORBIDDEN: &[(&str, &str, &str)] = &[
     ("wire", "game", "bytes and messages know no rules"),
     ("lab", "server", "the lab may only see what a stranger sees"),
     ("lab", "game", "the lab may only see what a stranger sees"),
+    ("client", "server", "a client may only see what a stranger sees"),
+    ("client", "game", "a client may only see what a stranger sees"),
 ];
 
 /// `pure` uses `pure` only, `edge` never `dev`; tests may use what they like.

@@ -218,6 +218,13 @@ const ROWS: &[(&str, &str, &str)] = &[
         "unsent answers to messages of a socket",
     ),
     ("pure/server/src/core/backlog.rs", "UNTAKEN_BYTES_MAX", "unsent bytes of an HTTP connection"),
+    (
+        "pure/server/src/core/datagrams/peer.rs",
+        "STRANGE_PER_S_MAX",
+        "datagrams in a second that name a session",
+    ),
+    ("pure/wire/src/datagram.rs", "BYTES_MAX", "a datagram of a session"),
+    ("pure/wire/src/datagram/message.rs", "DATA_BYTES_MAX", "a datagram of a session"),
     ("pure/server/src/core/callers.rs", "AHEAD_MAX", "calls at one caller"),
     (
         "pure/server/src/core/limits.rs",
@@ -396,6 +403,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("pure/server/src/lister.rs", "CHEAP_IN_A_ROW_MAX", "an order of turns"),
     ("pure/server/src/lister.rs", "CHEAP_QUERY_BYTES_MAX", "an order of turns"),
     ("pure/server/src/worker/queues.rs", "UNSORTED_MAX", "from here on calls are sorted"),
+    ("pure/wire/src/datagram.rs", "BODY_BYTES_MAX", "of a datagram, without its head and tag"),
     ("pure/wire/src/date.rs", "RFC3339_S_MAX", "the last second of the year 9999"),
     (
         "pure/wire/src/http2/connection.rs",

@@ -94,15 +94,16 @@ fn every_row_of_the_table_is_taken_by_a_field() {
             (c.runtime.js_entrypoint, c.runtime.watch),
             c.matches,
             (c.runtime.memory_bytes_max, c.runtime.all_memory_bytes_max, c.runtime.sql, c.check),
-            (c.engine, c.write_timeout_ms, c.runtime.insertion_order, c.fetch),
+            (c.engine, c.write_timeout_ms, c.runtime.insertion_order, c.fetch, c.datagrams),
         )
     };
     for opt in BUILT {
         let other = match (opt.name, opt.kind) {
             // Taken only together with the port.
             ("metrics.address", _) => "::1",
-            ("world.enabled", _) => "false",
+            ("world.enabled" | "datagram.enabled", _) => "false",
             ("world.tick_rate_hz", _) => "30",
+            ("datagram.idle_ms", _) => "3000",
             (_, Kind::Number { max, .. }) if opt.name == "socket.ping_period_ms" => {
                 let _ = max;
                 "11"
@@ -129,8 +130,12 @@ fn every_row_of_the_table_is_taken_by_a_field() {
         };
         let other = if opt.name == "socket.pong_wait_ms" { "26000" } else { other };
         let other = if opt.name == "socket.proxy_count" { "2" } else { other };
-        let base =
-            [("metrics.prometheus_port", "9100"), ("logger.file", "x"), ("world.enabled", "true")];
+        let base = [
+            ("metrics.prometheus_port", "9100"),
+            ("logger.file", "x"),
+            ("world.enabled", "true"),
+            ("datagram.enabled", "true"),
+        ];
         let before = Effective::resolve(flags(&base), 4).unwrap();
         let mut changed = flags(&base);
         changed.extend(flags(&[(opt.name, other)]));

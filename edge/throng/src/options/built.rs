@@ -3,6 +3,7 @@
 //! Names, defaults and meanings are Nakama's unless a row says otherwise. Source: the structs and
 //! constructors of heroiclabs/nakama server/config.go, 3.40, and its published configuration page.
 
+mod datagrams;
 mod fetch;
 mod limits;
 mod world;
@@ -53,9 +54,14 @@ impl Opt {
 
 /// The options that throng obeys.
 pub const BUILT: &[Opt] = &{
-    const PARTS: [&[Opt]; 5] = [FIRST, limits::ROWS, ENGINE, fetch::ROWS, world::ROWS];
-    const LEN: usize =
-        FIRST.len() + limits::ROWS.len() + ENGINE.len() + fetch::ROWS.len() + world::ROWS.len();
+    const PARTS: [&[Opt]; 6] =
+        [FIRST, limits::ROWS, ENGINE, fetch::ROWS, datagrams::ROWS, world::ROWS];
+    const LEN: usize = FIRST.len()
+        + limits::ROWS.len()
+        + ENGINE.len()
+        + fetch::ROWS.len()
+        + datagrams::ROWS.len()
+        + world::ROWS.len();
     let mut all = [FIRST[0]; LEN];
     let (mut at, mut part, mut index) = (0, 0, 0);
     while at < LEN {

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 mod compare;
+mod datagrams;
 mod doctor;
 mod echo;
 mod flow;

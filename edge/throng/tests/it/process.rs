@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A folder that is gone when the test is done.
-struct Folder(PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("throng-it-{}-{name}", std::process::id()));
         std::fs::create_dir_all(path.join("modules")).unwrap();
         Self(path)

@@ -206,6 +206,7 @@ impl Core {
         self.places.remove(session.session_id, conn.slot);
         self.places.remove(session.user_id(), conn.slot);
         self.abroad.forget(conn.slot);
+        self.end_datagrams(conn.slot);
         self.forget_socket((session.group, session.address));
         self.stats.sessions.down();
         self.stats.socket_ws_closed.up();
@@ -226,6 +227,7 @@ impl Core {
     ) {
         for revocation in &changes.revocations {
             self.revocations.apply(now, revocation);
+            self.end_datagrams_of_revoked(revocation);
         }
         self.tell_revocations();
         for wish in &changes.follows {

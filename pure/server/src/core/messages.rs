@@ -223,6 +223,7 @@ impl Core {
             data: send.data,
             to,
             reliable: send.reliable,
+            by_datagram: false,
             receive_time_ms: now.unix_ms,
         };
         self.request_room(self.topology.room_of_match(id), RoomRequest::MatchData(Box::new(input)));
@@ -346,6 +347,9 @@ impl Core {
             return self.bad_input(conn, session, &cid, "RPC ID must be set", out);
         }
         let id = lower_case(rpc.id);
+        if id == super::datagrams::RPC_ID && self.settings.datagrams.is_some() {
+            return self.grant_datagrams(conn, session, &cid, out);
+        }
         let context = session_context("rpc", session);
         let call = RpcJob { id: id.clone(), payload: Bytes::from(rpc.payload), context };
         if let Err(error) = self.job_of(conn, session, Work::Rpc(Box::new(call)), out) {

@@ -462,6 +462,9 @@ impl Core {
 
     /// Frames from a room.
     pub(super) fn deliver(&mut self, now: Now, delivery: Delivery, out: &mut Output<Mail>) {
+        if let Then::ByDatagram { drops } = delivery.then {
+            return self.deliver_by_datagram(now, &delivery, drops, out);
+        }
         for conn in &delivery.to {
             let conn = *conn;
             let Some(slot) = self.conns.get_mut(conn.slot as usize) else { continue };
@@ -485,7 +488,10 @@ impl Core {
                 self.observed_answer(conn, &delivery.frame, out);
             }
             match delivery.then {
-                Then::Nothing | Then::NewsOfUsers | Then::DropIfBehind => {}
+                Then::Nothing
+                | Then::NewsOfUsers
+                | Then::DropIfBehind
+                | Then::ByDatagram { .. } => {}
                 Then::Answered => self.answered(now, conn, delivery.frame.len() as u64, out),
                 Then::Close(cause) => self.close_socket(now, conn, 1000, cause.text(), out),
             }

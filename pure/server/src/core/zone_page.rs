@@ -1,4 +1,4 @@
-//! The page to fly in the zone, which the server itself serves at `/zone/`: four files of the repository, in the
+//! The page to fly in the zone, which the server itself serves at `/zone/`: five files of the repository, in the
 //! program since it was built. A path is one of theirs or none; nothing of it is looked up anywhere.
 //!
 //! What the page may do in a browser is said in its policy: its own scripts and style, and requests and sockets
@@ -19,9 +19,10 @@ const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 
-const FILES: [File; 4] = [
+const FILES: [File; 5] = [
     ("/zone/", HTML, include_bytes!("../../../../examples/zone/index.html")),
     ("/zone/page.css", STYLE, include_bytes!("../../../../examples/zone/page.css")),
+    ("/zone/client.mjs", SCRIPT, include_bytes!("../../../../examples/zone/client.mjs")),
     ("/zone/page.mjs", SCRIPT, include_bytes!("../../../../examples/zone/page.mjs")),
     ("/zone/zone.mjs", SCRIPT, include_bytes!("../../../../examples/zone/zone.mjs")),
 ];

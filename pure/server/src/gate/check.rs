@@ -13,7 +13,7 @@ use game::node::NodeId;
 
 use super::letter::Body;
 use crate::mail::{
-    Address, Asker, Chase, CoreMail, Member, News, Reply, RoomMail, RoomRequest, StreamMail,
+    Address, Asker, Chase, CoreMail, Member, News, Reply, RoomMail, RoomRequest, StreamMail, Then,
     Topology, Waiter, WorkerAddress,
 };
 
@@ -48,7 +48,11 @@ impl Check<'_> {
 
     fn core_mail(&self, mail: &CoreMail) -> bool {
         match mail {
-            CoreMail::WakeUp | CoreMail::Deliver(_) => true,
+            CoreMail::WakeUp => true,
+            // Bodies of datagrams are read by who is sure that they were made here.
+            CoreMail::Deliver(all) => {
+                all.iter().all(|delivery| !matches!(delivery.then, Then::ByDatagram { .. }))
+            }
             // On its way by way of the core that has the session.
             CoreMail::Forward(request) => self.request(request, self.topology.nodes.here()),
             CoreMail::Done(_)

@@ -288,6 +288,12 @@ fn a_node_speaks_for_its_own_sessions_alone() {
     assert!(takes(Body::Core(to.cores[0], leave(member(&to)))));
     assert!(!takes(Body::Core(to.cores[0], leave(member(&from)))), "a session of theirs");
     assert!(!takes(Body::Core(to.cores[0], leave(no_core))), "a socket of a room");
+    let CoreMail::Deliver(mut frames) = delivery() else { panic!("no delivery") };
+    frames[0].then = Then::ByDatagram { drops: false };
+    assert!(
+        !takes(Body::Core(to.cores[0], CoreMail::Deliver(frames))),
+        "what a room of ours makes"
+    );
     assert!(takes(Body::Room(room, signal(Asker::Room(third.rooms[0])))), "a question passed on");
     assert!(!takes(Body::Room(room, signal(Asker::Room(address(there, 0))))), "a core that asks");
 }

@@ -89,6 +89,15 @@ pub struct ZoneDone {
     pub saved: Option<Vec<u8>>,
 }
 
+/// What a session has got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneAck {
+    /// The newest tick, and which of the 32 before it.
+    pub ticks: (u32, u32),
+    /// Whether it said so by datagram, and is sent packets so.
+    pub by_datagram: bool,
+}
+
 /// A tick for the viewers of one room, and what has changed of them since the last one.
 #[derive(Debug)]
 pub struct ZoneShow {
@@ -104,6 +113,6 @@ pub struct ZoneShow {
     pub comes: Vec<(Member, EntityId)>,
     /// Sessions whose packets are not any more.
     pub goes: Vec<Uuid>,
-    /// The newest tick that each session acknowledged, and which of the 32 before it.
-    pub acks: Vec<(Uuid, (u32, u32))>,
+    /// What each session acknowledged.
+    pub acks: Vec<(Uuid, ZoneAck)>,
 }

@@ -25,7 +25,7 @@ use super::inbox::Inbox;
 use super::registry::{Key, Known};
 use super::streams::told;
 use super::{Due, Room};
-use crate::frames;
+use crate::frames::{self, OfMatch};
 use crate::group::GroupMember;
 use crate::mail::{CloseCause, MatchInput, Member, NewMatch, RoomAnswer, RoomError, Then, Waiter};
 use crate::resources::Spent;
@@ -465,14 +465,18 @@ impl Room {
     fn broadcast(&mut self, id: Uuid, message: &Broadcast) {
         let Some(found) = self.matches.get(&id) else { return };
         let Some(running) = &found.running else { return };
-        let match_id = &running.context.match_id;
-        let make = |format| frames::match_data(format, match_id, message);
+        let of = OfMatch {
+            id: found.id,
+            text: &running.context.match_id,
+            message,
+            datagrams_of: self.settings.datagrams.as_ref().map(|_| self.me.node()),
+        };
         let Some(players) = self.streams.get(&Key::Authoritative(id)) else { return };
         let delivered = match &message.to {
-            None => self.outbox.many(players.members.members(), make),
+            None => self.outbox.of_match(players.members.members(), &of, Then::Nothing),
             Some(to) => {
                 let to = players.members.among(to).map(|joined| &joined.member);
-                self.outbox.many(to, make)
+                self.outbox.of_match(to, &of, Then::Nothing)
             }
         };
         self.stats.match_messages_delivered.add(delivered);

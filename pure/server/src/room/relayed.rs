@@ -11,7 +11,7 @@ use wire::nakama::realtime::{Match, Message, error_code};
 use super::Room;
 use super::registry::{Key, Stream};
 use super::streams::told;
-use crate::frames;
+use crate::frames::{self, OfMatch};
 use crate::mail::{MatchInput, Member, Then};
 
 /// What a message counts beside its data, about as much as its frame has.
@@ -121,13 +121,18 @@ impl Room {
             deferred: false,
         };
         let (members, match_id) = (&*members, input.id.text(&self.topology.nodes));
-        let make = |format| frames::match_data(format, &match_id, &message);
+        let of = OfMatch {
+            id: input.id,
+            text: &match_id,
+            message: &message,
+            datagrams_of: self.settings.datagrams.as_ref().map(|_| self.me.node()),
+        };
         let delivered = if input.to.is_empty() {
             let is_other = |member: &&Member| member.presence.session_id != input.session_id;
-            self.outbox.many_then(members.members().filter(is_other), then, make)
+            self.outbox.of_match(members.members().filter(is_other), &of, then)
         } else {
             let to = members.among(&input.to).map(|joined| &joined.member);
-            self.outbox.many_then(to, then, make)
+            self.outbox.of_match(to, &of, then)
         };
         self.stats.match_messages_delivered.add(delivered);
     }

@@ -22,7 +22,7 @@ use world::Saved;
 
 use super::registry::{Key, Known};
 use super::{Due, Room};
-use crate::frames;
+use crate::frames::{self, OfMatch};
 use crate::group::GroupMember;
 use crate::mail::{BatcherMail, MatchInput, Member, RoomMail, Then, ZoneMail};
 use crate::zone::{Around, CONTROLS, Home, Packet, Zone};
@@ -107,10 +107,11 @@ impl Room {
         self.with_zone(|zone, around| zone.write(now, around, &mut packets));
         let Some(zone) = &self.zone else { return };
         let match_id = zone.viewers.match_id.clone();
+        let datagrams_of = self.settings.datagrams.as_ref().map(|_| self.me.node());
+        let Ok(id) = MatchId::parse(&match_id, &self.topology.nodes) else { return };
         for Packet { to, bytes } in packets {
-            let data = message(bytes);
-            let frame = frames::match_data(to.format, &match_id, &data);
-            self.outbox.one(&to, frame, Then::DropIfBehind);
+            let of = OfMatch { id, text: &match_id, message: &message(bytes), datagrams_of };
+            self.outbox.of_match(std::iter::once(&to), &of, Then::DropIfBehind);
         }
         self.zone_goes_on(now);
     }
@@ -226,7 +227,8 @@ impl Room {
     pub(super) fn zone_data(&mut self, now: Now, input: &MatchInput) {
         let Some(home) = self.zone.as_mut().and_then(|zone| zone.home.as_mut()) else { return };
         let heard = if input.op_code == CONTROLS {
-            home.hear(input.session_id, &input.data).map_err(|error| error.to_string())
+            let by_datagram = input.by_datagram;
+            home.hear(input.session_id, &input.data, by_datagram).map_err(|error| error.to_string())
         } else {
             Err(format!("opcode {} is none of the zone's", input.op_code))
         };

@@ -26,7 +26,7 @@ use world::{
 use super::refusal::{INPUTS_PER_TICK_MAX, Refusal, Unheard};
 use super::saving::Saving;
 use super::viewers::Packet;
-use crate::mail::{Member, RoomIndex, ZoneDone, ZoneMail, ZoneSave, ZoneShow, ZoneTick};
+use crate::mail::{Member, RoomIndex, ZoneAck, ZoneDone, ZoneMail, ZoneSave, ZoneShow, ZoneTick};
 use crate::settings::WorldSettings;
 use crate::stats::{CellShown, RoomStats};
 
@@ -70,7 +70,7 @@ struct Audience {
     is_busy: bool,
     comes: Vec<(Member, EntityId)>,
     goes: Vec<Uuid>,
-    acks: BTreeMap<Uuid, (u32, u32)>,
+    acks: BTreeMap<Uuid, ZoneAck>,
     /// What the last tick kept its thread.
     cost_ns: u64,
 }
@@ -491,15 +491,24 @@ impl Home {
     ///
     /// # Errors
     /// [`Unheard`]; nothing has changed then.
-    pub(crate) fn hear(&mut self, session_id: Uuid, bytes: &[u8]) -> Result<(), Unheard> {
+    pub(crate) fn hear(
+        &mut self,
+        session_id: Uuid,
+        bytes: &[u8],
+        by_datagram: bool,
+    ) -> Result<(), Unheard> {
         let pilot = self.pilots.get_mut(&session_id).ok_or(Unheard::NoShip)?;
         if pilot.inputs == INPUTS_PER_TICK_MAX {
             return Err(Unheard::TooMany);
         }
         pilot.inputs += 1;
         let packet = FromClient::decode(bytes)?;
-        if let Some(ack) = packet.ack {
-            self.audiences[usize::from(pilot.room)].acks.insert(session_id, ack);
+        if let Some(ticks) = packet.ack {
+            let acks = &mut self.audiences[usize::from(pilot.room)].acks;
+            // Datagrams overtake each other.
+            if acks.get(&session_id).is_none_or(|known| known.ticks.0 <= ticks.0) {
+                acks.insert(session_id, ZoneAck { ticks, by_datagram });
+            }
         }
         let tick = self.director.tick();
         for (seq, control) in (packet.first_seq..=u32::MAX).zip(packet.controls) {

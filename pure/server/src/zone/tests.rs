@@ -222,7 +222,7 @@ fn play(rooms: &mut Rooms, changes: bool) -> (Vec<u64>, Vec<(Uuid, Vec<u8>)>) {
                 FromClient { ack: None, first_seq: tick + 1, controls: vec![control, control] };
             let mut bytes = Vec::new();
             packet.encode(&mut bytes);
-            let _ = rooms.home().hear(Uuid::from_u128(pilot), &bytes);
+            let _ = rooms.home().hear(Uuid::from_u128(pilot), &bytes, false);
         }
         rooms.tick();
         let (settled, hash) = rooms.home().settled().unwrap();
@@ -353,7 +353,7 @@ fn pilots_get_their_ships_and_scores_back_whenever_a_server_ends() {
                 let controls = vec![Control { turn, thrust: 3, fire: true }];
                 let mut bytes = Vec::new();
                 FromClient { ack: None, first_seq: tick + 1, controls }.encode(&mut bytes);
-                let _ = rooms.home().hear(Uuid::from_u128(100 + number), &bytes);
+                let _ = rooms.home().hear(Uuid::from_u128(100 + number), &bytes, false);
             }
             if tick % 10 == 9 {
                 rooms.home().leave(Uuid::from_u128(100 + u128::from(tick / 10)), true);
@@ -383,7 +383,7 @@ fn pilots_get_their_ships_and_scores_back_whenever_a_server_ends() {
             let mut bytes = Vec::new();
             let controls = vec![Control { turn: 1, thrust: 1, fire: false }];
             FromClient { ack: None, first_seq: 1, controls }.encode(&mut bytes);
-            again.home().hear(who.presence.session_id, &bytes).unwrap();
+            again.home().hear(who.presence.session_id, &bytes, false).unwrap();
         }
         (0..3).for_each(|_| again.tick());
         assert_eq!(again.stats.zone_faults.read(), 0);

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use event::CallClock;
 use uuid::Uuid;
+use wire::datagram::MatchData;
 use world::{EntityId, Fanout, Frames, Interest, Viewer};
 
 use crate::mail::{Member, RoomIndex, ZoneShow};
@@ -86,7 +87,10 @@ impl Viewers {
         }
         for (session_id, ack) in show.acks {
             if let Some(seat) = self.seats.get_mut(&session_id) {
-                seat.viewer.ack(ack);
+                let room = if ack.by_datagram { MatchData::DATA_BYTES_MAX } else { usize::MAX };
+                let bytes_max = self.packet_bytes_max.min(room);
+                seat.viewer.goes_over(!ack.by_datagram, bytes_max);
+                seat.viewer.ack(ack.ticks);
             }
         }
         self.match_id = show.match_id;

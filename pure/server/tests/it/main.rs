@@ -12,6 +12,7 @@ mod cluster;
 mod companion;
 #[allow(clippy::disallowed_methods, reason = "CPU time is read from /proc")]
 mod crowds;
+mod datagrams;
 mod disk;
 mod events;
 mod fair;

@@ -103,6 +103,7 @@ fn requests(topology: &Topology) -> Vec<RoomRequest> {
         data: Bytes::from_static(b"\0\xff"),
         to: [1, 2, 3].map(Uuid::from_u128).into_iter().collect(),
         reliable: true,
+        by_datagram: false,
         receive_time_ms: 1 << 40,
     };
     let follow = Follow {

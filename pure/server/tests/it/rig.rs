@@ -2,6 +2,9 @@
 //! only when a test says so. Mailboxes can be declared full, connections closed, clocks turned.
 
 mod bytes;
+mod datagrams;
+mod peer;
+mod settings;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -15,7 +18,6 @@ use event::{CloseReason, ConnId, Handler, Input, ListenerId, Now, Op, Output, Ra
 use game::db::Database;
 use game::guest::HostSettings;
 use game::node::Nodes;
-use game::session::SessionSettings;
 use script::{LuaLimits, LuaScripts, Sources};
 use server::core::Core;
 use server::hooks::Hooks;
@@ -23,9 +25,7 @@ use server::lister::Lister;
 use server::mail::{Address, Mail, ThreadMail, Topology};
 use server::resources::{LoadingHost, Resources, ThreadContext};
 use server::room::Room;
-use server::settings::{
-    AnswerSettings, LimitSettings, MatchSettings, RuntimeSettings, Settings, SocketSettings,
-};
+use server::settings::Settings;
 use server::stats::{
     CoreStats, GateStats, ListerStats, LoaderStats, RoomStats, Sample, WorkerStats,
 };
@@ -39,6 +39,9 @@ use crate::network::Network;
 use crate::spent::loader;
 
 pub(crate) use bytes::{close_frame, member, request, server_key, text_frame, upgrade};
+pub(crate) use datagrams::Sent;
+pub(crate) use peer::{Peer, ask, at, body};
+pub(crate) use settings::settings;
 
 pub(crate) const UNIX_MS: u64 = 1_700_000_000_000;
 /// More than a small call takes in a debug build.
@@ -74,6 +77,8 @@ struct World {
     /// Connections of which a core wants to hear when all is taken.
     to_tell: RefCell<BTreeSet<Client>>,
     unsent: Cell<u64>,
+    /// Datagrams that were sent.
+    datagrams: RefCell<Vec<Sent>>,
     /// How much mail of each kind was posted to each thread.
     posted: RefCell<BTreeMap<(ThreadId, &'static str), u64>>,
 }
@@ -182,6 +187,7 @@ impl World {
             behind: RefCell::default(),
             to_tell: RefCell::default(),
             unsent: Cell::new(0),
+            datagrams: RefCell::default(),
             posted: RefCell::default(),
         }
     }
@@ -245,6 +251,10 @@ impl World {
             Op::TellWhenSent { conn } => {
                 self.to_tell.borrow_mut().insert(client(conn));
             }
+            Op::SendDatagram { to, range, .. } => {
+                let bytes = arena[range].to_vec();
+                self.datagrams.borrow_mut().push(Sent { core: id, to, bytes });
+            }
             Op::Mail { to, mail, .. } => self.post(ThreadId(id), to, mail),
             Op::Stop => self.threads[usize::from(id)].is_stopped.set(true),
             _ => {}
@@ -297,66 +307,6 @@ impl World {
             }
         }
         panic!("the threads do not come to rest");
-    }
-}
-
-pub(crate) fn settings() -> Settings {
-    Settings {
-        node: "node1".into(),
-        version: "0.0.0".into(),
-        shutdown_grace_s: 0,
-        session: SessionSettings {
-            encryption_key: "key".into(),
-            refresh_encryption_key: "refresh".into(),
-            token_expiry_s: 3_600,
-            refresh_token_expiry_s: 7_200,
-        },
-        single_socket: false,
-        socket: SocketSettings {
-            server_key: "defaultkey".into(),
-            message_bytes_max: 4_096,
-            request_bytes_max: 262_144,
-            outgoing_queue_size: 64,
-            ping_period_ms: 15_000,
-            pong_wait_ms: 25_000,
-            close_ack_wait_ms: 2_000,
-            read_timeout_ms: 10_000,
-            write_wait_ms: 5_000,
-            write_timeout_ms: 10_000,
-            grpc_port: Some(7_349),
-            idle_timeout_ms: 60_000,
-            response_headers: Vec::new(),
-            proxy_count: 0,
-        },
-        matches: MatchSettings {
-            input_queue_size: 128,
-            join_attempt_queue_size: 4,
-            signal_queue_size: 4,
-            deferred_queue_size: 128,
-            broadcast_bytes_max: 1 << 20,
-            created_per_call_max: 3,
-            descendants_max: 16,
-            descendants_per_s: 8,
-            empty_s_max: 0,
-            count_max: 1_000,
-            relayed_bytes_per_s: 65_536,
-            list_steps_max: 10_000_000,
-        },
-        runtime: RuntimeSettings {
-            http_key: "httpkey".into(),
-            reload_key: "a key of 20 letters".into(),
-            env: Vec::new(),
-            log_lines_max: 5,
-            call_wait_max_ms: 60_000,
-            waiting_calls_max: 64,
-            waiting_calls_per_user: 16,
-            core_slice_us: 200,
-            batch_slice_us: 0,
-            event_queue_size: 128,
-        },
-        limits: LimitSettings::default(),
-        answers: AnswerSettings { bytes_max: 1 << 20, unsent_bytes_max: 4 << 20 },
-        world: None,
     }
 }
 

@@ -7,9 +7,10 @@ use event::{CloseReason, Random, ThreadId};
 use server::mail::{BatcherMail, ZoneSave};
 use server::settings::{Settings, WorldSettings};
 use store::Store;
+use wire::datagram::{Kind, MatchData};
 use world::{Control, EntityId, FromClient, Place, Saved, Score, Snapshot, View, Welcome};
 
-use crate::rig::{Client, Plan, Rig, member};
+use crate::rig::{Client, Peer, Plan, Rig, body, member};
 
 const TICK_MS: u64 = 50;
 
@@ -62,6 +63,9 @@ struct Pilot {
     packets: Vec<Vec<u8>>,
     seq: u32,
     acks: bool,
+    /// By which it sends and gets what may be lost, if it has one; and how much of that is lost, a hundredth
+    /// each.
+    way: Option<(Peer, Random, u32)>,
 }
 
 impl Pilot {
@@ -79,6 +83,7 @@ impl Pilot {
             packets: Vec::new(),
             seq: 0,
             acks: true,
+            way: None,
         };
         pilot.read(&frames);
         (pilot, frames)
@@ -109,7 +114,14 @@ impl Pilot {
         }
     }
 
-    fn say(&self, rig: &Rig, op_code: u8, bytes: &[u8]) {
+    fn say(&mut self, rig: &Rig, op_code: u8, bytes: &[u8]) {
+        if let Some((peer, random, lost)) = &mut self.way {
+            let sealed = peer.sealed(Kind::ClientData, &body(&self.id, op_code.into(), bytes));
+            if random.below(100) >= *lost {
+                rig.datagram(0, peer.from, &sealed);
+            }
+            return;
+        }
         let (id, data) = (&self.id, STANDARD.encode(bytes));
         let send = format!(
             r#"{{"match_data_send":{{"match_id":"{id}","op_code":"{op_code}","data":"{data}"}}}}"#
@@ -134,8 +146,67 @@ impl Pilot {
             rig.advance(TICK_MS);
             let frames = rig.frames(self.client);
             self.read(&frames);
+            self.hear(rig);
         }
     }
+}
+
+impl Pilot {
+    /// Takes what came by datagram and was not lost.
+    fn hear(&mut self, rig: &Rig) {
+        let Some((peer, random, lost)) = &mut self.way else { return };
+        let sent = rig.datagrams();
+        let came: Vec<_> = sent.iter().filter(|_| random.below(100) >= *lost).collect();
+        for datagram in came {
+            let (head, body) = peer.open(datagram);
+            assert!(datagram.bytes.len() <= 1_200);
+            if head.kind == Kind::ServerData {
+                let message = MatchData::decode(&body).unwrap();
+                assert_eq!((message.op_code, message.data[0]), (Snapshot::KIND.into(), 1));
+                self.ticks.push(Snapshot::decode(message.data).unwrap().tick);
+                self.view.take(message.data).unwrap();
+                self.packets.push(message.data.to_vec());
+            }
+        }
+    }
+}
+
+/// By datagram, of which a fifth is lost in each direction, a pilot sees what one sees over a socket.
+#[test]
+fn losses_on_the_way_leave_the_view_right() {
+    let tune = |settings: &mut Settings| {
+        tune(settings);
+        crate::datagrams::tune(settings);
+    };
+    let (rig, id) = zone(1, tune);
+    let (mut pilot, _) = Pilot::join(&rig, socket(&rig, "ada"), &id);
+    let peer = Peer::believed(&rig, pilot.client, 4_000);
+    pilot.way = Some((peer, Random::from_number(9), 20));
+    let (mut other, _) = Pilot::join(&rig, socket(&rig, "eve"), &id);
+    let frames = rig.frames(pilot.client).len();
+    let mut seen = 0;
+    for _ in 0..200 {
+        other.steer(&rig, vec![]);
+        pilot.fly(&rig, 1, Some(Control { turn: 3, thrust: 2, fire: false }));
+        let frames = rig.frames(other.client);
+        other.read(&frames);
+        // What both were told of in the newest tick is the same.
+        let (Some(tick), Some(newest)) = (pilot.view.tick(), other.view.tick()) else { continue };
+        if tick != newest {
+            continue;
+        }
+        for (slot, known) in pilot.view.known().filter(|(_, known)| known.newest().0 == tick) {
+            let there = other.view.get(slot).filter(|known| known.newest().0 == tick);
+            let same = there.is_none_or(|there| there.newest() == known.newest());
+            assert!(same, "slot {slot} in tick {tick}");
+            seen += 1;
+        }
+    }
+    assert!(frames <= 2 && rig.frames(pilot.client).is_empty(), "snapshots come by datagram alone");
+    assert!(pilot.ticks.len() > 120, "{} snapshots in 200 ticks", pilot.ticks.len());
+    assert!(seen > 500, "{seen} ships compared");
+    assert!(pilot.view.control_seq() > 150, "{}", pilot.view.control_seq());
+    assert_eq!((rig.stat("zone_faults"), rig.stat("zone_inputs_refused")), (0, 0));
 }
 
 fn socket(rig: &Rig, name: &str) -> Client {
@@ -388,7 +459,7 @@ fn what_is_no_packet_is_counted_and_left_out() {
     assert_eq!((rig.stat("zone_inputs"), rig.stat("zone_faults")), (5, 0));
     // Who is in no zone is heard by none.
     let other = socket(&rig, "eve");
-    let stranger = Pilot { client: other, ..pilot };
+    let mut stranger = Pilot { client: other, ..pilot };
     stranger.say(&rig, 2, &bytes);
     rig.advance(2 * TICK_MS);
     assert_eq!((rig.stat("zone_inputs"), rig.stat("zone_inputs_refused")), (5, 51));

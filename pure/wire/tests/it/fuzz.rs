@@ -4,6 +4,7 @@
 //! rounds.
 
 use event::Random;
+use wire::datagram::{self, Acks, Head, KEY_BYTES, Kind, MatchData};
 use wire::nakama::{Envelope, Timestamp, api};
 use wire::{date, grpc, http1, http2, query, websocket};
 
@@ -24,6 +25,8 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "envelope in json", make: make_json, check: check_json },
     Target { name: "envelope in protobuf", make: make_protobuf, check: check_protobuf },
     Target { name: "query", make: make_query, check: check_query },
+    Target { name: "datagrams", make: make_datagram, check: check_datagram },
+    Target { name: "messages of datagrams", make: make_datagram_body, check: check_datagram_body },
     Target { name: "timestamp", make: make_timestamp, check: check_timestamp },
 ];
 
@@ -555,4 +558,59 @@ fn check_timestamp(input: &[u8], _: &mut Random) -> Result<(), String> {
     let written = moment.to_string();
     let again = date::parse_rfc3339(&written);
     if again == Some((seconds, nanos)) { Ok(()) } else { Err(format!("{written} {again:?}")) }
+}
+
+fn datagram_key() -> datagram::Key {
+    datagram::Key::new(&[5; KEY_BYTES])
+}
+
+fn make_datagram(random: &mut Random) -> Vec<u8> {
+    let mut body = make_bytes(random);
+    body.truncate(datagram::BODY_BYTES_MAX);
+    let kinds = [Kind::Probe, Kind::Proof, Kind::ClientData, Kind::Alive, Kind::ServerData];
+    let head = Head {
+        kind: kinds[random.below(5) as usize],
+        id: random.u64(),
+        sequence: random.below(u32::MAX) + 1,
+        acks: Acks { newest: random.below(9), bits: random.below(9) },
+    };
+    let mut bytes = Vec::new();
+    datagram_key().seal(&head, &body, &mut bytes);
+    mutate(bytes, random)
+}
+
+/// What is read is what was written: whatever else has the tag cannot be.
+fn check_datagram(input: &[u8], _: &mut Random) -> Result<(), String> {
+    let Ok((head, body)) = datagram_key().open(input) else { return Ok(()) };
+    if datagram::peek(input) != Ok(head) {
+        return Err("a look and the reading differ".to_owned());
+    }
+    let mut again = Vec::new();
+    datagram_key().seal(&head, body, &mut again);
+    if again == input { Ok(()) } else { Err(format!("written again: {}", again.escape_ascii())) }
+}
+
+fn make_datagram_body(random: &mut Random) -> Vec<u8> {
+    let (name, data) = ("a".repeat(size(random).min(255)), make_bytes(random));
+    let sender = datagram::Sender { user_id: [1; 16], session_id: [2; 16], username: &name };
+    let message = MatchData {
+        match_uuid: random.bytes(),
+        is_authoritative: random.below(2) == 0,
+        op_code: i32::from_le_bytes(random.bytes()),
+        sender: (random.below(2) == 0).then_some(sender),
+        data: &data,
+    };
+    let mut body = Vec::new();
+    let _ = message.encode(&mut body);
+    mutate(body, random)
+}
+
+fn check_datagram_body(input: &[u8], _: &mut Random) -> Result<(), String> {
+    let Ok(message) = MatchData::decode(input) else { return Ok(()) };
+    let mut again = Vec::new();
+    let fits = message.encode(&mut again);
+    if fits != (input.len() <= datagram::BODY_BYTES_MAX) || fits && again != input {
+        return Err(format!("written again: {fits} {}", again.escape_ascii()));
+    }
+    Ok(())
 }
