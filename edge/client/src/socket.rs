@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use event::Random;
 use rustix::rand::{GetRandomFlags, getrandom};
 use wire::http1::{Limits, ResponseDecoder};
-use wire::nakama::Envelope;
+use wire::nakama::{DecodeError, Envelope};
 use wire::websocket::{self as ws, Decoder, Message, Opcode, Role};
 
 use crate::http::Server;
@@ -109,9 +109,12 @@ impl Socket {
             let message = self.decoder.next(&mut rest, &mut scratch);
             match message.map_err(|error| protocol(&error))? {
                 None => break,
-                Some(Message::Binary(bytes)) => {
-                    all.push(Envelope::decode_protobuf(bytes).map_err(|error| protocol(&error))?);
-                }
+                Some(Message::Binary(bytes)) => match Envelope::decode_protobuf(bytes) {
+                    Ok(envelope) => all.push(envelope),
+                    // What there is nothing to say to is answered with the number alone.
+                    Err(DecodeError::Missing { cid }) => all.push(Envelope { cid, message: None }),
+                    Err(error) => return Err(protocol(&error)),
+                },
                 Some(Message::Ping(payload)) => {
                     let payload = payload.to_vec();
                     self.write(Opcode::Pong, &payload)?;
