@@ -67,6 +67,8 @@ function grpcCall() {
 const DO = {
   grpc: grpcCall,
   rpc: () => call("POST", "/v2/rpc/e2e_echo", bearer, '"x"'),
+  read: () => call("POST", "/v2/rpc/e2e_read_nothing", bearer, '""'),
+  wait: () => call("POST", "/v2/rpc/e2e_count_nobody", bearer, '""'),
   authenticate: () => logIn(device),
   register: () => logIn(unique("newcomer")),
   list: () => call("GET", "/v2/match?limit=10", bearer),

@@ -3,8 +3,8 @@
 //! There are four kinds, one struct. The *batcher* takes the API calls that are waiting, and RPC functions
 //! that are quick and write (`batched`), runs them in one transaction, commits once and then answers
 //! each: the group commit needs no timer. A
-//! *caller* takes one RPC at a time and answers it at once, unless it has written: then the answer
-//! waits, while further quick calls run and what they write gathers, until all of it is committed and
+//! *caller* takes one RPC at a time, in turns with what is left of calls that waited (`turns`), and answers it at
+//! once, unless it has written: then the answer waits, while further quick calls run and what they write gathers, until all of it is committed and
 //! the disk has it. A call of guest code that waits for another thread is put aside, and others run
 //! meanwhile (`waiting`). The *hasher* runs calls that carry a password, which take a third of a second
 //! each, one at a time, and what matches want that takes long: hashes, and SQL of their own. A *companion*
@@ -21,6 +21,7 @@ mod host;
 mod queues;
 mod shipped;
 mod spent;
+mod turns;
 mod waiting;
 mod weight;
 
@@ -54,6 +55,7 @@ use events::EventQueue;
 use hooks::Then;
 use queues::Guesses;
 use shipped::Task;
+use turns::Turns;
 use waiting::{Guest, Origin, WaitingCalls};
 
 /// For how long a caller keeps answers that wait for the disk before it begins another call,
@@ -101,6 +103,8 @@ pub struct Worker {
     db_waited_us: u64,
     /// Jobs as they came.
     incoming: VecDeque<Task>,
+    /// On a caller, whether these or calls that have been answered are next.
+    turns: Turns,
     /// Jobs that take turns, because there are too many for one batch.
     queue: FairQueue<Line, Task>,
     /// Of the batcher's jobs those that are much work; they have batches of their own.
@@ -140,6 +144,7 @@ impl Worker {
             me,
             is_companion,
             incoming: VecDeque::new(),
+            turns: Turns::default(),
             queue: FairQueue::default(),
             heavy: FairQueue::default(),
             is_heavys_turn: false,
@@ -191,19 +196,8 @@ impl Worker {
                 CallerMail::News(news) => self.news(now, news),
             },
             WorkerAddress::Caller(me) => match me.open(mail) {
-                CallerMail::Job(job) => {
-                    let may_be_slow = matches!(job.queue, Queue::Caller { closes: true, .. });
-                    self.release(now, may_be_slow, out);
-                    self.run(now, *job);
-                    self.finish_call(now, out);
-                }
-                CallerMail::Call(call) => {
-                    // It may take long: nobody's answer waits for it.
-                    self.finish_batch(now);
-                    self.post(now, out, false);
-                    self.run_call(now, *call);
-                    self.finish_call(now, out);
-                }
+                CallerMail::Job(job) => self.come(now, Task::Job(*job), out),
+                CallerMail::Call(call) => self.come(now, Task::Call(*call), out),
                 CallerMail::News(news) => self.news(now, news),
             },
             WorkerAddress::Hasher(me) => match me.open(mail) {
@@ -443,24 +437,22 @@ impl Worker {
         self.resources.db.sync();
     }
 
-    /// Answers that wait for the disk leave before a call that may be slow runs, and before any once
-    /// they have waited for [`PARKED_NS_MAX`].
-    fn release(&mut self, now: Now, may_be_slow: bool, out: &mut Output<Mail>) {
-        let Some(since_ns) = self.waits_since_ns else { return };
-        if may_be_slow || now.mono_ns.saturating_sub(since_ns) >= PARKED_NS_MAX {
-            self.finish_batch(now);
-            self.post(now, out, false);
-        }
+    /// Whether answers that wait for the disk are to leave before another call runs: one that may be slow, or
+    /// any once they have waited for [`PARKED_NS_MAX`].
+    fn is_release_due(&self, now: Now, may_be_slow: bool) -> bool {
+        let waits_ns = |since_ns| now.mono_ns.saturating_sub(since_ns);
+        let is_due = |since_ns| may_be_slow || waits_ns(since_ns) >= PARKED_NS_MAX;
+        self.waits_since_ns.is_some_and(is_due)
     }
 
-    /// A caller's job is done. Its answer leaves now, not after the jobs behind it, unless it has
-    /// written, or seen what is not on the disk yet: then it waits for the disk with those of the
-    /// next calls. The core is woken at the end of the turn, or looks by itself before.
-    fn finish_call(&mut self, now: Now, out: &mut Output<Mail>) {
+    /// A caller's job is done, or a piece of one. Its answer leaves now, not after the jobs behind it, unless it
+    /// has written, or seen what is not on the disk yet: then it waits for the disk with those of the
+    /// next calls. The core is woken, or else it looks by itself, or is woken at the end of the turn.
+    fn finish_call(&mut self, now: Now, wake: bool, out: &mut Output<Mail>) {
         self.resources.db.rest(false);
         if self.resources.db.is_synced() {
             self.finish_batch(now);
-            self.post(now, out, false);
+            self.post(now, out, wake);
         } else {
             self.waits_since_ns.get_or_insert(now.mono_ns);
         }
@@ -583,8 +575,11 @@ impl Handler for Worker {
         match input {
             Input::Mail(mail) => self.mail(now, mail, out),
             Input::TurnEnd => {
-                self.run_answered(now, out);
+                let goes_on = self.run_answered(now, out);
                 self.run_waiting(now);
+                if goes_on {
+                    return out.wake_at(Some(now.mono_ns));
+                }
                 self.finish_batch(now);
                 self.post(now, out, true);
                 self.tell_replicas();

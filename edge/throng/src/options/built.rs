@@ -409,7 +409,8 @@ const FIRST: &[Opt] = &[
         "runtime.waiting_calls_max",
         number(1, 1_000_000, "calls"),
         "1024",
-        "Calls of one worker's scripts that may wait at a time. What further ones ask is an error.",
+        "Calls of one worker's scripts that may wait at a time. What further ones ask is an error. \
+         An eighth is kept for users and addresses of whom none waits there.",
     )
     .ours(),
     row(

@@ -3,7 +3,10 @@
 //! A call cannot be stopped for the sake of another one, and nobody knows beforehand how long it
 //! takes. So it is decided by what users and functions took before, and by what runs just now:
 //!
-//! * A user whose calls were fast of late may have several at the callers, one behind the other.
+//! * A user whose calls were fast of late may have several at the callers, one behind the other. How many
+//!   calls stand there, of all users, is bounded by what they may take together (5 ms, and the last one may be
+//!   longer), and not by their number alone. Behind that bound the users take turns. So quick calls are posted
+//!   by the hundred, and such as take some milliseconds one at a time.
 //! * Behind a call of anybody else nobody waits: its caller gets nothing more until it is done.
 //!   Such calls of one user hold half of the callers at most.
 //! * Calls that may be slow leave one caller free, all together: those of users with a slow call of
@@ -37,7 +40,9 @@
 //! answer of it, several functions, or one when another one's slow call holds the other callers.
 //! Then all are held, for as long as these calls take: once by calls of one function side by side,
 //! twice by calls of it one at a time; then it is known, for 64 times as long, at most a minute. What
-//! was posted behind a call within 5 ms, before it was seen to be slow, waits for it. And what
+//! was posted behind a call within 5 ms, before it was seen to be slow, waits for it: 256 calls at most, of
+//! functions of which no two calls took more than 2 ms for 64 times as long as they all did, or a minute
+//! (`limits::Functions::may_take_us`). And what
 //! functions wait for besides (a room, the database's one writer) is not divided here: nor does it count
 //! in what users and functions took, because others make it long (`event::CallTime`,
 //! `game::db::Database::waited_us`). A call that waits for its turn to write keeps its caller meanwhile,
@@ -63,6 +68,9 @@ use crate::mail::Job;
 
 /// Calls that a core posts to one caller ahead of its answers.
 const AHEAD_MAX: usize = 256;
+/// No more are posted once those that are there take so long, as far as is known: then a neighbour's call
+/// waits for so much and one call, however many others wait to be posted.
+const AHEAD_US_MAX: u64 = 5_000;
 /// A caller that has calls and gives no answer for so long gets no more while others do.
 const STALLED_NS: u64 = 5_000_000;
 /// After so long its answers are taken for lost: longer than any call may take.
@@ -92,8 +100,11 @@ pub(super) struct Callers {
 /// One caller.
 #[derive(Clone, Debug)]
 struct CallerQueue {
-    /// The functions of the calls that are there, in their order: the first one runs.
-    calls: VecDeque<u16>,
+    /// The functions of the calls that are there and what each may take, microseconds, in their order: the
+    /// first one runs.
+    calls: VecDeque<(u16, u32)>,
+    /// What they may take together.
+    ahead_us: u64,
     closed_by: Option<Class>,
     /// When it last began or answered something.
     progress_ns: u64,
@@ -107,7 +118,9 @@ impl CallerQueue {
 
     fn takes_more(&self, now: Now) -> bool {
         let runs_for_ns = self.runs_for_ns(now);
-        let has_room = self.closed_by.is_none() && self.calls.len() < AHEAD_MAX;
+        let has_room = self.closed_by.is_none()
+            && self.calls.len() < AHEAD_MAX
+            && self.ahead_us < AHEAD_US_MAX;
         has_room && runs_for_ns <= STALLED_NS || runs_for_ns > LOST_NS
     }
 }
@@ -117,6 +130,7 @@ impl Callers {
     pub(super) fn new(count: usize, has_companion: bool) -> Self {
         let queue = || CallerQueue {
             calls: VecDeque::with_capacity(AHEAD_MAX),
+            ahead_us: 0,
             closed_by: None,
             progress_ns: 0,
         };
@@ -202,7 +216,7 @@ impl Callers {
 
     /// The caller for a call of this function and class that may go: the one with the least to do.
     pub(super) fn place(&self, now: Now, function: u16, class: Class) -> Option<usize> {
-        let has_it = |queue: &CallerQueue| queue.calls.contains(&function);
+        let has_it = |queue: &CallerQueue| queue.calls.iter().any(|call| call.0 == function);
         let any = self.queues.len() == 1
             || self.is_slow_by_others(function, class)
             || self.functions.was_fast_just_now(now, function)
@@ -212,17 +226,19 @@ impl Callers {
         let queues = self.queues[..self.queues.len() - kept_free].iter().enumerate();
         queues
             .filter(|(_, queue)| queue.takes_more(now) && (any || has_it(queue)))
-            .min_by_key(|(_, queue)| queue.calls.len())
+            .min_by_key(|(_, queue)| (queue.ahead_us, queue.calls.len()))
             .map(|(index, _)| index)
     }
 
     /// A call goes there. Gives whether nothing more does until it is done.
     pub(super) fn begin(&mut self, now: Now, index: usize, function: u16, class: Class) -> bool {
+        let may_take_us = self.functions.may_take_us(now, function);
         let queue = &mut self.queues[index];
         if queue.calls.is_empty() {
             queue.progress_ns = now.mono_ns;
         }
-        queue.calls.push_back(function);
+        queue.calls.push_back((function, may_take_us));
+        queue.ahead_us += u64::from(may_take_us);
         let closes = !matches!(class, Class::Fast(_));
         if closes {
             queue.closed_by = Some(class);
@@ -239,8 +255,9 @@ impl Callers {
     pub(super) fn end(&mut self, now: Now, index: usize, function: u16, closes: bool) {
         let Some(queue) = self.queues.get_mut(index) else { return };
         // The first one, unless it could not be posted.
-        if let Some(at) = queue.calls.iter().position(|it| *it == function) {
-            queue.calls.remove(at);
+        let at = queue.calls.iter().position(|call| call.0 == function);
+        if let Some((_, may_take_us)) = at.and_then(|at| queue.calls.remove(at)) {
+            queue.ahead_us -= u64::from(may_take_us);
         }
         queue.progress_ns = now.mono_ns;
         if closes {
@@ -266,7 +283,92 @@ impl Callers {
 
     /// Whether a call of this function is running for longer than a fast one takes.
     fn runs_long(&self, now: Now, function: u16) -> bool {
-        let runs_it = |queue: &CallerQueue| queue.calls.front() == Some(&function);
+        let runs_it =
+            |queue: &CallerQueue| queue.calls.front().is_some_and(|call| call.0 == function);
         self.queues.iter().any(|queue| runs_it(queue) && queue.runs_for_ns(now) > FAST_NS_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use event::{CallTime, Now};
+
+    use super::{AHEAD_MAX, Callers};
+    use crate::limits::Class;
+    use crate::mail::Used;
+
+    const FUNCTION: u16 = 7;
+    const OTHER: u16 = 8;
+
+    /// Of both functions, as many calls as the mean needs, each of that many microseconds.
+    fn callers(count: usize, function_us: u32, other_us: u32) -> (Callers, Now) {
+        let (mut callers, now) = (Callers::new(count, false), Now::default().after_ms(1_000));
+        for _ in 0..8 {
+            note(&mut callers, now, FUNCTION, function_us);
+            note(&mut callers, now, OTHER, other_us);
+        }
+        (callers, now)
+    }
+
+    fn note(callers: &mut Callers, now: Now, function: u16, kept_us: u32) {
+        let time = CallTime { kept_us, computed_us: kept_us };
+        callers.functions.note(now, function, Used { time, ..Used::default() }, true);
+    }
+
+    /// Posts one; gives where.
+    fn post(callers: &mut Callers, now: Now, function: u16) -> Option<usize> {
+        let class = Class::Fast(32);
+        let index = callers.place(now, function, class)?;
+        assert!(!callers.begin(now, index, function, class));
+        Some(index)
+    }
+
+    fn post_all(callers: &mut Callers, now: Now, function: u16) -> usize {
+        std::iter::from_fn(|| post(callers, now, function)).count()
+    }
+
+    #[test]
+    fn calls_are_posted_ahead_until_they_take_some_milliseconds_together() {
+        for (each_us, posted) in [(10, AHEAD_MAX), (100, 50), (1_500, 4), (4_900, 1), (12_000, 1)] {
+            let (mut callers, now) = callers(1, each_us, each_us);
+            assert_eq!(post_all(&mut callers, now, FUNCTION), posted, "{each_us}");
+            // Each answer makes room for the next.
+            callers.end(now, 0, FUNCTION, false);
+            assert_eq!(post_all(&mut callers, now, FUNCTION), 1, "{each_us}");
+            (0..posted).for_each(|_| callers.end(now, 0, FUNCTION, false));
+            assert!(!callers.is_busy() && callers.queues[0].ahead_us == 0);
+        }
+    }
+
+    #[test]
+    fn quick_calls_go_where_the_least_time_stands() {
+        let (mut callers, now) = callers(2, 4_000, 50);
+        assert_eq!(post(&mut callers, now, FUNCTION), Some(0));
+        assert!((0..79).all(|_| post(&mut callers, now, OTHER) == Some(1)));
+        // What a function has taken since then changes nothing of what was posted before.
+        note(&mut callers, now, FUNCTION, 0);
+        callers.end(now, 0, FUNCTION, false);
+        assert_eq!(callers.queues[0].ahead_us, 0);
+        assert_eq!(post(&mut callers, now, OTHER), Some(0));
+    }
+
+    /// However many quick calls are between.
+    #[test]
+    fn a_function_with_dear_calls_now_and_then_is_posted_one_call_at_a_time() {
+        let (mut callers, now) = callers(1, 10, 10);
+        note(&mut callers, now, FUNCTION, 12_000);
+        (0..100).for_each(|_| note(&mut callers, now, FUNCTION, 10));
+        assert_eq!(post_all(&mut callers, now, OTHER), AHEAD_MAX);
+        (0..AHEAD_MAX).for_each(|_| callers.end(now, 0, OTHER, false));
+        assert!(post_all(&mut callers, now, FUNCTION) > 200, "a hiccup");
+        (0..AHEAD_MAX).for_each(|_| callers.end(now, 0, FUNCTION, false));
+        // Four together are remembered for 64 times what all of them took.
+        (0..3).for_each(|_| note(&mut callers, now, FUNCTION, 12_000));
+        let (last, after) = (now.after_ms(4 * 768 - 1), now.after_ms(4 * 768));
+        (0..100).for_each(|_| note(&mut callers, last, FUNCTION, 10));
+        assert_eq!(post_all(&mut callers, last, FUNCTION), 1);
+        callers.end(last, 0, FUNCTION, false);
+        (0..100).for_each(|_| note(&mut callers, after, FUNCTION, 10));
+        assert!(post_all(&mut callers, after, FUNCTION) > 200);
     }
 }

@@ -60,13 +60,14 @@ pub(crate) struct Functions {
 /// How long one function took of late.
 #[derive(Clone, Copy, Debug, Default)]
 struct Function {
-    /// The mean, in 16ths of a millisecond; 0 if there was no call.
-    mean: u32,
+    /// The mean, microseconds; 0 if there was no call.
+    mean_us: u32,
     /// When a call of it was last answered that was fast.
     fast_ns: u64,
-    /// Long calls of it, and until when they are remembered.
-    long_calls: u32,
-    long_until_ns: u64,
+    /// Calls that keep it from being taken for quick.
+    long: Remembered,
+    /// Calls behind which few others are to wait.
+    dear: Remembered,
     /// The share of its calls that changed the database, in parts of [`WRITES_ALL`].
     writes: u16,
     /// The mean of what its calls computed, microseconds.
@@ -75,6 +76,13 @@ struct Function {
     callers_only: CallersOnly,
     /// How sure it is that its calls are short and need no database: [`SHORT_CALLS_MIN`] is enough.
     short_calls: u8,
+}
+
+/// Calls that took longer than most, and until when they are remembered.
+#[derive(Clone, Copy, Debug, Default)]
+struct Remembered {
+    calls: u32,
+    until_ns: u64,
 }
 
 /// Functions that are told apart; names that share a place share a record.
@@ -88,6 +96,11 @@ const MEAN_OF: u32 = 8;
 /// A function is not taken for quick while so many long calls of it are remembered: a single one may
 /// be a hiccup of the machine, and holds one caller only.
 const LONG_CALLS_MIN: u32 = 2;
+/// A call that takes longer is a dear one, microseconds.
+const DEAR_US_MIN: u32 = 2_000;
+/// What each call of a function with dear calls of late may take, microseconds: as much as a core posts
+/// ahead. So its calls are posted one at a time, whatever the mean says.
+const DEAR_COUNTS_US: u32 = 5_000;
 /// A long call is remembered for so many times its length, so that such calls hold all callers for
 /// a 64th of the time at most.
 const LONG_KEPT_TIMES: u64 = 64;
@@ -119,7 +132,7 @@ impl Default for Functions {
 impl Function {
     /// Whether its calls are slow on the mean.
     fn is_slow(&self) -> bool {
-        self.mean > 16 * u32::from(FAST_MS_MAX)
+        self.mean_us / 1_000 > u32::from(FAST_MS_MAX)
     }
 
     /// Whether a fast call of it was answered of late, and no call is to be feared that is long.
@@ -130,7 +143,19 @@ impl Function {
     }
 
     fn is_long_now_and_then(&self, now: Now) -> bool {
-        self.long_calls >= LONG_CALLS_MIN && now.mono_ns < self.long_until_ns
+        self.long.holds(now)
+    }
+}
+
+impl Remembered {
+    fn note(&mut self, now: Now, until_ns: u64) {
+        self.calls = if now.mono_ns >= self.until_ns { 1 } else { self.calls.saturating_add(1) };
+        self.until_ns = self.until_ns.max(until_ns);
+    }
+
+    /// Whether there were so many that it was no hiccup.
+    fn holds(&self, now: Now) -> bool {
+        self.calls >= LONG_CALLS_MIN && now.mono_ns < self.until_ns
     }
 }
 
@@ -151,7 +176,7 @@ impl Functions {
     /// paused, or begins again elsewhere nobody knows yet whether it is fast.
     pub(crate) fn note(&mut self, now: Now, slot: u16, used: Used, is_over: bool) {
         let Some(function) = self.functions.get_mut(usize::from(slot)) else { return };
-        let is_first = function.mean == 0;
+        let is_first = function.mean_us == 0;
         let computed_us = used.time.computed_us.min(CALL_COUNTS_MS * 1_000);
         function.computed_us = mean_with(function.computed_us, is_first, computed_us);
         let writes = if used.writes { u32::from(WRITES_ALL) } else { 0 };
@@ -167,7 +192,7 @@ impl Functions {
         if used.needs_caller {
             self.note_needs_caller(now, slot);
         }
-        self.note_cost(now, slot, used.time.kept_us / 1_000, is_over);
+        self.note_cost(now, slot, used.time.kept_us, is_over);
     }
 
     /// The same of a user who was slow before: of how long it took the function is not to blame, or one user
@@ -185,33 +210,45 @@ impl Functions {
     /// Whether most of its calls of late changed the database.
     pub(crate) fn writes(&self, slot: u16) -> bool {
         let function = self.of(slot);
-        function.mean != 0 && function.writes >= WRITES_ALL / 2
+        function.mean_us != 0 && function.writes >= WRITES_ALL / 2
     }
 
     /// Whether its calls compute for no longer than this on the mean, are never long, and need no caller,
     /// as far as is known.
     pub(crate) fn is_quick(&self, now: Now, slot: u16, computed_us_max: u32) -> bool {
         let function = self.of(slot);
-        function.mean != 0
+        function.mean_us != 0
             && function.computed_us <= computed_us_max
             && !function.callers_only.holds(now)
             && !function.is_long_now_and_then(now)
     }
 
     /// A call of it took so long.
-    fn note_cost(&mut self, now: Now, slot: u16, took_ms: u32, is_over: bool) {
+    fn note_cost(&mut self, now: Now, slot: u16, took_us: u32, is_over: bool) {
         let Some(function) = self.functions.get_mut(usize::from(slot)) else { return };
-        let last = took_ms.min(CALL_COUNTS_MS).saturating_mul(16).max(1);
-        function.mean = mean_with(function.mean, function.mean == 0, last);
+        let (last_us, took_ms) = (took_us.clamp(1, CALL_COUNTS_MS * 1_000), took_us / 1_000);
+        function.mean_us = mean_with(function.mean_us, function.mean_us == 0, last_us);
         if is_over && took_ms <= u32::from(FAST_MS_MAX) {
             function.fast_ns = now.mono_ns;
         }
+        let kept_ms = (u64::from(took_us) * LONG_KEPT_TIMES / 1_000).min(LONG_KEPT_MS_MAX);
         if took_ms > CALL_COUNTS_MS {
-            let is_first = now.mono_ns >= function.long_until_ns;
-            function.long_calls = if is_first { 1 } else { function.long_calls.saturating_add(1) };
-            let kept_ms = (u64::from(took_ms) * LONG_KEPT_TIMES).min(LONG_KEPT_MS_MAX);
-            function.long_until_ns = function.long_until_ns.max(now.after_ms(kept_ms).mono_ns);
+            function.long.note(now, now.after_ms(kept_ms).mono_ns);
         }
+        if took_us > DEAR_US_MIN {
+            // Of many the time adds up: they may all have been posted together.
+            let from_ns = function.dear.until_ns.max(now.mono_ns);
+            let until_ns = from_ns.saturating_add(kept_ms * 1_000_000);
+            function.dear.note(now, until_ns.min(now.after_ms(LONG_KEPT_MS_MAX).mono_ns));
+        }
+    }
+
+    /// What a call of it may take, microseconds, for how many are to stand one behind the other: the mean,
+    /// or, where some were longer of late, so much that nothing is posted behind one.
+    pub(crate) fn may_take_us(&self, now: Now, slot: u16) -> u32 {
+        let function = self.of(slot);
+        let least_us = if function.dear.holds(now) { DEAR_COUNTS_US } else { 0 };
+        function.mean_us.max(least_us)
     }
 
     /// Whether a call of it may be run on the thread of a core: it is short, as far as is known, and needs
@@ -231,7 +268,7 @@ impl Functions {
             // Others have made it slow, but it is not long, and was fast a while ago.
             Class::Fast(_) if function.is_slow() && function.was_fast_of_late(now) => Class::New,
             _ if function.is_slow() => Class::Slow,
-            _ if function.mean == 0 || function.is_long_now_and_then(now) => Class::Unknown,
+            _ if function.mean_us == 0 || function.is_long_now_and_then(now) => Class::Unknown,
             Class::Fast(calls_max) => Class::Fast(calls_max),
             Class::Unknown | Class::New => Class::New,
         }
@@ -240,7 +277,7 @@ impl Functions {
     /// Whether a fast call of it was answered a moment ago: within the time that one may take.
     pub(crate) fn was_fast_just_now(&self, now: Now, slot: u16) -> bool {
         let function = self.of(slot);
-        function.mean != 0 && now.mono_ns.saturating_sub(function.fast_ns) <= FAST_NS_MAX
+        function.mean_us != 0 && now.mono_ns.saturating_sub(function.fast_ns) <= FAST_NS_MAX
     }
 
     /// Whether its calls are slow on the mean.
@@ -455,19 +492,19 @@ mod tests {
         assert_ne!(spin, echo);
         assert_eq!(functions.class(now, spin, Class::Unknown), Class::Unknown);
         assert_eq!(functions.class(now, spin, Class::Fast(9)), Class::Unknown, "never called");
-        functions.note_cost(now, spin, 1_000, true);
+        functions.note_cost(now, spin, 1_000_000, true);
         assert_eq!(functions.class(now, spin, Class::Unknown), Class::Slow);
         assert_eq!(functions.class(now, spin, Class::Fast(9)), Class::Slow);
         functions.note_cost(now, echo, 0, true);
         assert_eq!(functions.class(now, echo, Class::Unknown), Class::New);
-        functions.note_cost(now, echo, 64, true);
+        functions.note_cost(now, echo, 64_000, true);
         assert_eq!(functions.class(now, echo, Class::Fast(9)), Class::Fast(9));
         assert_eq!(functions.class(now, echo, Class::Slow), Class::Slow);
         // To users who were slow it is not put down.
         (0..4).for_each(|_| functions.note_of_slow_user(now, echo, call(900_000, false)));
         assert_eq!(functions.class(now, echo, Class::Fast(9)), Class::Fast(9));
         // One that has become slow is known by a few.
-        (0..4).for_each(|_| functions.note_cost(now, echo, 1_000, true));
+        (0..4).for_each(|_| functions.note_cost(now, echo, 1_000_000, true));
         assert_eq!(functions.class(now, echo, Class::Fast(9)), Class::Slow);
         // Calls that are fast again are forgiven one by one.
         (0..40).for_each(|_| functions.note_cost(now, spin, 0, true));
@@ -480,14 +517,14 @@ mod tests {
         let (mut functions, now) = (Functions::default(), Now::default().after_ms(1_000));
         let slot = slot_of(0, "any");
         functions.note_cost(now, slot, 0, true);
-        (0..9).for_each(|_| functions.note_cost(now, slot, 60, true));
+        (0..9).for_each(|_| functions.note_cost(now, slot, 60_000, true));
         let classes = |functions: &Functions, now| {
             [Class::Fast(9), Class::New, Class::Unknown, Class::Slow]
                 .map(|user| functions.class(now, slot, user) == Class::New)
         };
         assert_eq!(classes(&functions, now.after_ms(5_000)), [true, false, false, false]);
         assert_eq!(classes(&functions, now.after_ms(5_001)), [false; 4]);
-        (0..2).for_each(|_| functions.note_cost(now, slot, 70, true));
+        (0..2).for_each(|_| functions.note_cost(now, slot, 70_000, true));
         assert_eq!(classes(&functions, now), [false; 4]);
     }
 
@@ -572,15 +609,15 @@ mod tests {
         for (took_ms, kept_ms) in [(65, 4_160), (200, 12_800), (900, 57_600), (4_500, 60_000)] {
             let (mut functions, slot) = (Functions::default(), slot_of(0, "any"));
             (0..60).for_each(|_| functions.note_cost(start, slot, 0, true));
-            functions.note_cost(start, slot, took_ms, true);
+            functions.note_cost(start, slot, took_ms * 1_000, true);
             assert_eq!(functions.class(start, slot, Class::Fast(9)), Class::Fast(9), "a hiccup");
-            functions.note_cost(start, slot, took_ms, true);
+            functions.note_cost(start, slot, took_ms * 1_000, true);
             let (last, after) = (start.after_ms(kept_ms - 1), start.after_ms(kept_ms));
             (0..60).for_each(|_| functions.note_cost(last, slot, 0, true));
             assert_eq!(functions.class(last, slot, Class::Fast(9)), Class::Unknown, "{took_ms}");
             assert_eq!(functions.class(last, slot, Class::New), Class::Unknown, "{took_ms}");
             assert_eq!(functions.class(after, slot, Class::Fast(9)), Class::Fast(9), "{took_ms}");
-            functions.note_cost(after, slot, took_ms, true);
+            functions.note_cost(after, slot, took_ms * 1_000, true);
             assert_eq!(functions.class(after, slot, Class::Fast(9)), Class::Fast(9), "forgotten");
         }
     }

@@ -1,9 +1,9 @@
 //! Calls of guest code: begun, kept while they wait for somebody else, gone on with when the answer
 //! comes, ended. While one waits, its thread runs others, and its core counts it as no call of the
 //! thread's any more ([`Outcome::Waits`]). What has been
-//! answered goes on at the end of the turn, behind what has come for the thread meanwhile: one piece of a
-//! user, then one of the next, for some milliseconds or for one piece that takes longer. So pieces as long
-//! as their budget do not stand in a row before a neighbour's call.
+//! answered goes on at the end of the turn: one piece of a user, then one of the next, for some milliseconds
+//! or for one piece that takes longer; on a caller one piece in a turn, and jobs that have come have their turns
+//! between (`turns`). So pieces as long as their budget do not stand in a row before a neighbour's call.
 //!
 //! ```text
 //! begin ─▶ step ─▶ Done ──▶ `hooks`: what is to be done with what was returned
@@ -47,8 +47,11 @@ use crate::resources::{Resources, Spent};
 use crate::settings::Settings;
 
 /// For so long a turn goes on with calls that have been answered, milliseconds: as long as answers wait for
-/// one another on a caller. One more piece may begin within it.
-const PIECES_MS_MAX: u64 = 2;
+/// one another. One more piece may begin within it.
+pub(super) const PIECES_MS_MAX: u64 = 2;
+
+/// This part of the places is kept for users and addresses of whom no call waits on this thread.
+const KEPT_PART: usize = 8;
 
 /// Whose call it is and where its answer goes: a [`Job`] without its work.
 #[derive(Debug)]
@@ -137,6 +140,8 @@ pub(super) struct WaitingCalls {
     due: BTreeSet<(u64, u64)>,
     /// How many of each user or address, handlers of events that are about a user included.
     of_payer: BTreeMap<Principal, u32>,
+    /// How many of each address for which limits of addresses hold, whoever calls from there.
+    of_client: BTreeMap<u128, u32>,
     /// Numbers of questions, and of calls.
     last_question: u64,
     last_call: u64,
@@ -173,7 +178,11 @@ impl WaitingCalls {
     }
 
     fn put(&mut self, number: u64, waiting: Waiting) {
-        *self.of_payer.entry(waiting.guest.payer.principal).or_default() += 1;
+        let FetchPayer { principal, client } = waiting.guest.payer;
+        *self.of_payer.entry(principal).or_default() += 1;
+        if let Some(client) = client {
+            *self.of_client.entry(client).or_default() += 1;
+        }
         self.due.insert((waiting.due.mono_ns, number));
         let other = self.calls.insert(number, waiting);
         assert!(other.is_none(), "two calls wait for question {number}");
@@ -183,13 +192,10 @@ impl WaitingCalls {
         let waiting = self.calls.remove(&number)?;
         let was_due = self.due.remove(&(waiting.due.mono_ns, number));
         assert!(was_due, "question {number} has no deadline");
-        let payer = waiting.guest.payer.principal;
-        let Some(count) = self.of_payer.get_mut(&payer) else {
-            unreachable!("nobody pays for question {number}")
-        };
-        *count -= 1;
-        if *count == 0 {
-            self.of_payer.remove(&payer);
+        let FetchPayer { principal, client } = waiting.guest.payer;
+        count_down(&mut self.of_payer, &principal);
+        if let Some(client) = client {
+            count_down(&mut self.of_client, &client);
         }
         Some(waiting)
     }
@@ -208,6 +214,23 @@ impl WaitingCalls {
     fn places_of(&self, payer: Principal) -> usize {
         let waiting = self.of_payer.get(&payer).copied().unwrap_or(0);
         waiting as usize + self.answered.len_of(payer)
+    }
+
+    /// Whether neither this user or address has a place, nor a call that waits another user of its address.
+    fn is_new(&self, payer: FetchPayer) -> bool {
+        let has_none = |client| !self.of_client.contains_key(&client);
+        self.places_of(payer.principal) == 0 && payer.client.is_none_or(has_none)
+    }
+}
+
+/// One less of these.
+fn count_down<K: Ord>(counts: &mut BTreeMap<K, u32>, key: &K) {
+    let Some(count) = counts.get_mut(key) else {
+        unreachable!("a call that waits was not counted")
+    };
+    *count -= 1;
+    if *count == 0 {
+        counts.remove(key);
     }
 }
 
@@ -354,6 +377,15 @@ impl Worker {
                 "{all_max} calls of this thread wait already (runtime.waiting_calls_max)"
             )));
         }
+        let kept = all_max / KEPT_PART;
+        let open = all_max - kept;
+        if self.waiting.places() >= open && !self.waiting.is_new(guest.payer) {
+            self.stats.waiting_calls_refused.up();
+            return Err(HostError::new(format!(
+                "{open} calls of this thread wait already, and {kept} places are kept for users and \
+                 addresses of whom none waits (runtime.waiting_calls_max {all_max})"
+            )));
+        }
         let payer = guest.payer.principal;
         let is_one = payer != Principal::Server;
         if is_one && self.waiting.places_of(payer) >= of_one_max as usize {
@@ -485,24 +517,25 @@ impl Worker {
     }
 
     /// Goes on with calls that have been answered, who pays for them in turns, until others are to have the
-    /// thread.
-    pub(super) fn run_answered(&mut self, now: Now, out: &mut Output<Mail>) {
-        let is_caller = matches!(self.me, WorkerAddress::Caller(_)) && !self.is_companion;
-        if is_caller && self.waiting.has_answered() {
-            // A piece may take long: nobody's answer waits for it.
-            self.finish_batch(now);
-            self.post(now, out, false);
+    /// thread; on a caller in turns with jobs. Gives whether the turn goes on in the next one.
+    pub(super) fn run_answered(&mut self, now: Now, out: &mut Output<Mail>) -> bool {
+        if self.is_caller() {
+            return self.run_in_turns(now, out);
         }
         let began_ms = (self.resources.unix_ms)();
-        while let Some((guest, answer)) = self.waiting.answered.pop() {
-            self.go_on(now, guest, Some(answer));
-            if is_caller {
-                self.finish_call(now, out);
-            }
+        while self.run_next_answered(now) {
             if (self.resources.unix_ms)().saturating_sub(began_ms) >= PIECES_MS_MAX {
                 break;
             }
         }
+        false
+    }
+
+    /// Goes on with the next one, if there is one.
+    pub(super) fn run_next_answered(&mut self, now: Now) -> bool {
+        let Some((guest, answer)) = self.waiting.answered.pop() else { return false };
+        self.go_on(now, guest, Some(answer));
+        true
     }
 
     /// What calls have written is not committed: their questions are not asked, and they end. They were
@@ -647,6 +680,7 @@ impl Worker {
         }
         self.waiting.due.clear();
         self.waiting.of_payer.clear();
+        self.waiting.of_client.clear();
         self.waiting.unasked.clear();
     }
 }

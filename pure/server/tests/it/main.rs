@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
 
+mod ahead;
 mod answers;
 mod backlog;
 mod batched;

@@ -169,6 +169,7 @@ fn pieces_of_calls_go_on_in_turns_with_others() {
         waiting.iter().map(|client| !rig.body(*client).is_empty()).collect::<Vec<_>>()
     };
     assert_eq!(answered(), [true, false, false, false, false]);
+    assert_eq!(answered(), [false; 5], "a call that has come is next");
     assert_eq!(rig.body(echo), "quick", "a neighbour waits");
     assert_eq!(answered(), [false, false, false, false, true], "the users take turns");
     assert_eq!(answered(), [false, true, false, false, false]);
@@ -262,6 +263,33 @@ fn one_user_cannot_take_all_places() {
     assert_eq!(rig.body(of_other), "o for other");
     assert_eq!(rig.body(of_greedy[0]), "g for greedy");
     assert_eq!(rig.body(rig.begin_rpc(Some(&greedy), "signal", "again")), "again for greedy");
+}
+
+/// However many users one address has.
+#[test]
+fn whoever_has_no_call_that_waits_finds_a_place() {
+    let rig = rig_with(|settings| settings.runtime.waiting_calls_max = 16);
+    let [greedy, honest]: [Vec<String>; 2] = [("greedy", 16), ("honest", 3)]
+        .map(|(name, count)| (0..count).map(|at| rig.login(&format!("{name}-{at}")).1).collect());
+    rig.freeze(rig.topology.rooms[0], true);
+    let wait = |address: u8, token: &str| {
+        let client = rig.open_from(0, [10, 0, 0, address]);
+        rig.bytes(client, &request("POST /v2/rpc/signal?unwrap", &format!("Bearer {token}"), "x"));
+        client
+    };
+    let of_greedy: Vec<Client> = greedy.iter().map(|token| wait(1, token)).collect();
+    assert_eq!((rig.stat("calls_waiting_now"), rig.stat("waiting_calls_refused")), (14, 2));
+    let refused = rig.body(of_greedy[15]);
+    let why = "14 calls of this thread wait already, and 2 places are kept for users and addresses of whom none \
+        waits (runtime.waiting_calls_max 16)";
+    assert!(refused.contains(why), "{refused}");
+    let of_honest: Vec<Client> = (2..).zip(&honest).map(|(at, token)| wait(at, token)).collect();
+    assert_eq!((rig.stat("calls_waiting_now"), rig.stat("waiting_calls_refused")), (16, 3));
+    assert!(rig.body(of_honest[2]).contains("16 calls of this thread wait already"));
+    rig.freeze(rig.topology.rooms[0], false);
+    rig.settle();
+    assert_eq!(rig.body(of_honest[0]), "x for honest-0");
+    assert_eq!(rig.body(wait(1, &greedy[0])), "x for greedy-0", "places are free again");
 }
 
 /// Nobody waits for them, and yet they are of the user whose events they handle.
