@@ -226,6 +226,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("pure/wire/src/datagram.rs", "BYTES_MAX", "a datagram of a session"),
     ("pure/wire/src/datagram/message.rs", "DATA_BYTES_MAX", "a datagram of a session"),
     ("pure/server/src/core/callers.rs", "AHEAD_MAX", "calls at one caller"),
+    ("pure/server/src/core/callers.rs", "AHEAD_US_MAX", "calls at one caller"),
     (
         "pure/server/src/core/limits.rs",
         "REFUSED_CONNECTIONS_MAX",
@@ -394,6 +395,11 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "pure/server/src/core/backlog.rs",
         "RESUMED_PER_TURN_MAX",
         "the rest goes on in the next turn",
+    ),
+    (
+        "pure/server/src/worker/turns.rs",
+        "LEAD_MS_MAX",
+        "how far one kind of work may be ahead of the other",
     ),
     ("pure/server/src/limits/groups.rs", "FAST_CALLS_MAX", "how long a user counts as quick"),
     ("pure/server/src/limits/groups.rs", "SHORT_US_MAX", "what counts as short"),
