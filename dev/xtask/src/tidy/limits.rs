@@ -278,7 +278,7 @@ const ROWS: &[(&str, &str, &str)] = &[
         "calls of one thread's scripts that wait",
     ),
     (
-        "pure/server/src/zone/home.rs",
+        "pure/server/src/zone/refusal.rs",
         "INPUTS_PER_TICK_MAX",
         "packets of a client that the zone heeds",
     ),
@@ -356,6 +356,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("edge/throng/src/compare/rounds.rs", "END_MAX", "of `throng compare`"),
     ("pure/event/src/output.rs", "ARENA_KEPT_BYTES_MAX", "a buffer kept to be used again"),
     ("pure/game/src/api/route.rs", "SEGMENTS_MAX", "no route has more"),
+    ("pure/game/src/fetch.rs", "HOST_SHOWN_MAX", "characters of a host that a log line shows"),
     (
         "pure/game/src/host/accounts.rs",
         "RANDOM_DRAWS_MAX",
