@@ -598,6 +598,8 @@ fn matches(values: &Effective) -> MatchConfig {
             empty_s_max: values.number("match.max_empty_sec"),
             relayed_bytes_per_s: values.number("match.relayed_bytes_per_sec"),
             count_max: values.number("match.matches_max"),
+            per_user_max: values.number("match.matches_per_user_max"),
+            per_address_max: values.number("match.matches_per_address_max"),
             list_steps_max: values.number("match.list_steps_max"),
             created_per_call_max: values.number("match.created_per_call_max"),
             descendants_max: values.number("match.descendants_max"),

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use uuid::Uuid;
 use wire::nakama::api;
 
+use crate::fetch::FetchPayer;
 use crate::guest::CallContext;
 use crate::value::Value;
 
@@ -62,7 +63,16 @@ pub struct EventJob {
     pub event: Event,
     /// To whom; no user if a script says so.
     pub context: CallContext,
-    /// The match that it goes back to, if a match's callback says so: what its handler makes is that match's.
+    /// What it goes back to, if a script says so: whose matches those are that its handler makes.
+    pub cause: Option<Cause>,
+}
+
+/// What a call of a script goes back to: whose matches those are that it makes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cause {
+    /// For whom they are made: the caller of the first call, also behind matches and events.
+    pub payer: FetchPayer,
+    /// The match that they are descendants of, if one of its callbacks comes in between.
     pub ancestor: Option<Uuid>,
 }
 

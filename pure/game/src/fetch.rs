@@ -94,7 +94,7 @@ pub struct FetchAnswer {
 pub struct FetchFailed(pub String);
 
 /// For whom a request is made: what is limited by the user is limited by this.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Principal {
     /// A user's call.
     User(Uuid),
@@ -104,6 +104,7 @@ pub enum Principal {
     /// A match.
     Match(Uuid),
     /// Nobody who could be told from others: events, calls by the HTTP key.
+    #[default]
     Server,
 }
 
@@ -123,7 +124,7 @@ impl fmt::Display for Principal {
 
 /// Who pays for a request, and from where: what is limited by the user and by the address is limited
 /// by this.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FetchPayer {
     /// For whom it is made.
     pub principal: Principal,

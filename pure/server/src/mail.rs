@@ -31,7 +31,7 @@ use event::{ConnId, ThreadId};
 use game::api::Disconnect;
 use game::cache::CacheChange;
 use game::directory::DirectoryEvent;
-use game::events::EventJob;
+use game::events::{Cause, EventJob};
 use game::fetch::{FetchAnswer, FetchFailed};
 use game::guest::{FollowWish, GuestVersion, JoinRequest, Presence, Retired};
 use game::match_id::MatchId;
@@ -123,8 +123,8 @@ pub struct Chase {
 /// An authoritative match to be.
 #[derive(Debug)]
 pub struct NewMatch {
-    /// The match that it goes back to, if a callback asks for it.
-    pub by: Option<Uuid>,
+    /// Whose it is.
+    pub cause: Cause,
     /// The module whose functions are its callbacks.
     pub module: String,
     /// What `match_init` gets.

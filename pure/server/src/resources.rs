@@ -7,7 +7,7 @@ use event::{CallClock, Now, Output, Random, ThreadId};
 use game::cache::{Cache, CacheChange, Writer};
 use game::db::Database;
 use game::directory::Directory;
-use game::events::{Event, EventJob, EventKind};
+use game::events::{Cause, Event, EventJob, EventKind};
 use game::fetch::{Fetch, FetchPayer, FetchRequest};
 use game::guest::{
     Answer, Ask, CallContext, CommonHost, Dispatcher, GuestVersion, Host, HostError, HostSettings,
@@ -17,8 +17,6 @@ use game::node::Nodes;
 use game::notifications::Sent;
 use game::session::Revocation;
 use game::stream::{Payer, StreamId, StreamRequest};
-
-use uuid::Uuid;
 
 use crate::mail::{
     Address, CoreMail, EventsMail, GateMail, Mail, News, Post as _, RoomMail, SessionChanges,
@@ -123,8 +121,8 @@ pub const EVENT_BYTES_PER_CALL_MAX: usize = 16 << 20;
 pub struct Spent {
     /// On whose account it sends.
     payer: Payer,
-    /// The match that what it makes goes back to, if it is a callback of one or hears of an event of one.
-    ancestor: Option<Uuid>,
+    /// Whose matches those are that it makes.
+    cause: Cause,
     created: usize,
     cut_off: usize,
     notified: usize,
@@ -137,13 +135,13 @@ pub struct Spent {
 
 impl Spent {
     /// Of a call that begins.
-    pub(crate) fn of(payer: Payer, ancestor: Option<Uuid>) -> Self {
-        Self { payer, ancestor, ..Self::default() }
+    pub(crate) fn of(payer: Payer, cause: Cause) -> Self {
+        Self { payer, cause, ..Self::default() }
     }
 
-    /// The match that what the call makes goes back to.
-    pub(crate) fn ancestor(&self) -> Option<Uuid> {
-        self.ancestor
+    /// Whose matches those are that the call makes.
+    pub(crate) fn cause(&self) -> Cause {
+        self.cause
     }
 
     /// Says in what is sent who pays for it.
@@ -234,8 +232,8 @@ impl Spent {
         }
         (self.events, self.event_bytes) = (self.events + 1, event_bytes);
         let context = CallContext { execution_mode: "event", ..CallContext::default() };
-        let ancestor = self.ancestor;
-        resources.events.push(EventJob { kind: EventKind::Custom, event, context, ancestor });
+        let cause = Some(self.cause);
+        resources.events.push(EventJob { kind: EventKind::Custom, event, context, cause });
     }
 }
 

@@ -13,6 +13,7 @@ mod flow;
 mod host;
 mod inbox;
 mod nodes;
+mod owners;
 mod registry;
 mod relayed;
 mod sends;
@@ -35,6 +36,8 @@ use wire::nakama::realtime::error_code;
 use self::asks::Fetch;
 use self::callbacks::Callback;
 use self::descendants::Descendants;
+
+use self::owners::Owners;
 use self::registry::{Key, Streams};
 use crate::frames::Outbox;
 use crate::guests::NewGuests;
@@ -80,6 +83,8 @@ pub struct Room {
     matches: BTreeMap<Uuid, authoritative::Match>,
     /// Those of them that callbacks of matches asked for.
     descendants: Descendants,
+    /// For whom they were made.
+    owners: Owners,
     /// Who has come into streams of scripts in this turn, of whom their members are to be told.
     arrivals: BTreeMap<Key, Vec<StreamPresence>>,
     /// What scripts send to streams, on whose account.
@@ -164,6 +169,7 @@ impl Room {
             zone_writes: false,
             matches: BTreeMap::new(),
             descendants: Descendants::default(),
+            owners: Owners::default(),
             arrivals: BTreeMap::new(),
             sends: sends::Sends::default(),
             timers: Timers::default(),

@@ -153,6 +153,10 @@ pub struct MatchSettings {
     pub relayed_bytes_per_s: u64,
     /// `match.matches_max`: authoritative ones, of all rooms together.
     pub count_max: usize,
+    /// `match.matches_per_user_max`: of these, made for one user.
+    pub per_user_max: usize,
+    /// `match.matches_per_address_max`: of these, made for one address, its users' included.
+    pub per_address_max: usize,
     /// `match.list_steps_max`: what one listing may cost, very roughly in nanoseconds.
     pub list_steps_max: u64,
     /// `match.created_per_call_max`: matches that one RPC, hook or callback may create.

@@ -330,6 +330,9 @@ counters! {
         counter limited_relayed_matches_per_user,
         /// Authoritative matches not made because match.matches_max were running.
         counter matches_refused,
+        /// Authoritative matches not made because of match.matches_per_user_max or
+        /// match.matches_per_address_max.
+        counter matches_of_one_refused,
         /// Matches that callbacks of matches asked for, not made because of match.descendants_max or
         /// match.descendants_per_s.
         counter match_descendants_refused,

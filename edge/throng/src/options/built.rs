@@ -581,6 +581,24 @@ const FIRST: &[Opt] = &[
     )
     .ours(),
     row(
+        "match.matches_per_user_max",
+        number(1, 1_000_000, "matches"),
+        "100",
+        "Of these, matches that calls of one user made, in equal parts on each of `engine.rooms`; what \
+         these matches make counts to the same user. One more is an error to the script. Calls by \
+         `runtime.http_key`, and what the modules do by themselves, are bounded by `match.matches_max` \
+         alone.",
+    )
+    .ours(),
+    row(
+        "match.matches_per_address_max",
+        number(1, 1_000_000, "matches"),
+        "1000",
+        "The same for one address: of all its users, and of calls of who is no user yet, such as the \
+         hooks of a login. `limit.exempt_addresses` have no such limit.",
+    )
+    .ours(),
+    row(
         "match.list_steps_max",
         number(100_000, 1_000_000_000, "steps"),
         "10000000",

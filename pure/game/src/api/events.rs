@@ -22,7 +22,7 @@ pub(super) fn event(cx: &mut Cx<'_>, request: &api::Event) -> Result<Empty, ApiE
         ..CallContext::default()
     };
     let job =
-        EventJob { kind: EventKind::Custom, event: Event::from(request), context, ancestor: None };
+        EventJob { kind: EventKind::Custom, event: Event::from(request), context, cause: None };
     cx.effects.push(Effect::Event(Box::new(job)));
     Ok(Empty {})
 }

@@ -169,7 +169,7 @@ impl Core {
             EventKind::SessionStart | EventKind::Custom => Event::session_start(unix_s),
         };
         let context = session_context("event", session);
-        self.events.push(EventJob { kind, event, context, ancestor: None });
+        self.events.push(EventJob { kind, event, context, cause: None });
     }
 
     /// Lets the scripts' shutdown function run, on one core's behalf. Tells whether it does.

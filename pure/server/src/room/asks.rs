@@ -63,7 +63,7 @@ impl Room {
                 let uuid = uuid::Builder::from_random_bytes(bytes).into_uuid();
                 let new = MatchId::authoritative(uuid, self.me.node());
                 let (asked, from) = self.number(Question::Creation(new));
-                let made = Box::new(NewMatch { by: begun.spent.ancestor(), module, params });
+                let made = Box::new(NewMatch { cause: begun.spent.cause(), module, params });
                 let mail = RoomMail::Create { from, id: uuid, new: made };
                 self.post_to_match(new, mail);
                 Ok(asked)

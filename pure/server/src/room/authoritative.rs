@@ -10,6 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use event::Now;
 use game::directory::DirectoryEvent;
+use game::events::Cause;
 use game::guest::{
     Broadcast, GuestVersion, JoinRequest, MatchContext, MatchInit, MatchMessage, Presence,
     PresenceReason, ScriptError, ScriptFailure, check_label,
@@ -57,8 +58,8 @@ pub(super) struct Match {
     pub(super) queue: Queue,
     /// Whether `match_init` has returned; before, nobody finds it.
     is_open: bool,
-    /// The match that it goes back to, if a callback asked for it.
-    by: Option<Uuid>,
+    /// Whose it is.
+    cause: Cause,
     inbox: Inbox,
     /// Those who left and whom the script has not been told about yet.
     pub(super) left: Vec<(Presence, PresenceReason)>,
@@ -74,9 +75,9 @@ impl Match {
         self.waiting.is_some() || !self.queue.is_empty()
     }
 
-    /// The match that those which it makes go back to.
-    pub(super) fn ancestor(&self) -> Uuid {
-        self.by.unwrap_or(self.id.uuid)
+    /// Whose matches those are that it makes.
+    pub(super) fn cause(&self) -> Cause {
+        behind(self.cause, self.id.uuid)
     }
 
     /// Who wants to join, and has not been answered.
@@ -89,6 +90,11 @@ impl Match {
     }
 }
 
+/// What comes of a match, if that is what it goes back to itself.
+fn behind(cause: Cause, uuid: Uuid) -> Cause {
+    Cause { ancestor: Some(cause.ancestor.unwrap_or(uuid)), ..cause }
+}
+
 impl Room {
     /// Makes a match of `module` and begins its `match_init`. The creator is answered when that is over:
     /// with the match's id `<uuid>.<node>`, listed already, or with the text that its script sees.
@@ -97,7 +103,7 @@ impl Room {
         now: Now,
         uuid: Uuid,
         creator: Waiter,
-        NewMatch { by, module, params }: NewMatch,
+        NewMatch { cause, module, params }: NewMatch,
     ) {
         if self.matches.contains_key(&uuid) {
             let text = "there is one of that id";
@@ -106,14 +112,14 @@ impl Room {
         let id = MatchId::authoritative(uuid, self.me.node());
         let match_id = id.text(&self.topology.nodes);
         let context = MatchContext { match_id, label: String::new(), tick_rate_hz: 0 };
-        let script = match self.check_room(now, by) {
+        let script = match self.check_room(now, cause) {
             Err(text) => return self.answer(creator, Err(RoomError::Failed(text))),
             Ok(()) => {
                 // Nor does a callback of another match run while the module is loaded.
                 self.is_in_callback = true;
                 self.resources.guest_version = self.guest_version;
                 let mut scripts = self.scripts.take();
-                let spent = Spent::of(Payer::default(), Some(by.unwrap_or(uuid)));
+                let spent = Spent::of(Payer::default(), behind(cause, uuid));
                 let mut host = RoomHost::new(self, now, None, spent);
                 let script =
                     scripts.as_mut().map(|scripts| scripts.match_new(&mut host, &context, &module));
@@ -125,7 +131,7 @@ impl Room {
         let script = match script {
             Some(Ok(script)) => script,
             Some(Err(error)) => {
-                by.into_iter().for_each(|ancestor| self.descendants.ended(ancestor));
+                self.give_back_room(cause);
                 let text = self.say_unmade((&module, self.guest_version), &error);
                 return self.answer(creator, Err(RoomError::Failed(text)));
             }
@@ -139,7 +145,7 @@ impl Room {
             waiting: None,
             queue: Queue::default(),
             is_open: false,
-            by,
+            cause,
             inbox: Inbox::default(),
             left: Vec::new(),
             tick_rate_hz: 0,
@@ -233,20 +239,37 @@ impl Room {
         error.to_string()
     }
 
-    /// Whether one more match may run, which goes back to that one: it is counted then.
-    fn check_room(&mut self, now: Now, by: Option<Uuid>) -> Result<(), String> {
+    /// Whether one more match may run, which is theirs: it is counted then.
+    fn check_room(&mut self, now: Now, cause: Cause) -> Result<(), String> {
         let (settings, rooms) = (&self.settings.matches, self.topology.rooms.len());
         let matches_max = settings.count_max.div_ceil(rooms);
         if self.matches.len() >= matches_max {
             self.stats.matches_refused.up();
             return Err(format!("{matches_max} run already (match.matches_max / engine.rooms)"));
         }
-        let Some(ancestor) = by else { return Ok(()) };
-        let limits = (settings.descendants_max.div_ceil(rooms), settings.descendants_per_s);
-        self.descendants.make(now, ancestor, limits).map_err(|(setting, max)| {
-            self.stats.match_descendants_refused.up();
-            format!("what a match makes, and what these make, may be {max} ({setting})")
-        })
+        let [per_user, per_address] =
+            [settings.per_user_max, settings.per_address_max].map(|max| max.div_ceil(rooms));
+        if let Err((setting, max)) = self.owners.check(cause.payer, (per_user, per_address)) {
+            self.stats.matches_of_one_refused.up();
+            let whose = cause.payer.principal;
+            self.limit_log.hit(now, setting, format_args!("matches for {whose} are not made"));
+            return Err(format!("{max} of the same run already ({setting} / engine.rooms)"));
+        }
+        if let Some(ancestor) = cause.ancestor {
+            let limits = (settings.descendants_max.div_ceil(rooms), settings.descendants_per_s);
+            self.descendants.make(now, ancestor, limits).map_err(|(setting, max)| {
+                self.stats.match_descendants_refused.up();
+                format!("what a match makes, and what these make, may be {max} ({setting})")
+            })?;
+        }
+        self.owners.made(cause.payer);
+        Ok(())
+    }
+
+    /// A match of theirs has ended, or has not come to run.
+    fn give_back_room(&mut self, cause: Cause) {
+        self.owners.ended(cause.payer);
+        cause.ancestor.into_iter().for_each(|ancestor| self.descendants.ended(ancestor));
     }
 
     pub(super) fn authoritative_join(
@@ -486,7 +509,7 @@ impl Room {
     /// something of it is told.
     pub(super) fn end_match(&mut self, id: Uuid, error: Option<&ScriptError>) {
         let Some(mut ended) = self.matches.remove(&id) else { return };
-        ended.by.into_iter().for_each(|ancestor| self.descendants.ended(ancestor));
+        self.give_back_room(ended.cause);
         self.tells_held |= ended.version != self.guest_version;
         let version = ended.version.0;
         if ended.is_open {

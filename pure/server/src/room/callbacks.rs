@@ -261,7 +261,8 @@ impl Room {
     pub(super) fn run(&mut self, now: Now, id: Uuid, callback: Callback) {
         let effects = Effects::new(&self.settings.matches);
         let payer = self.sends.callback((self.me.node(), self.me.thread().0));
-        let spent = Spent::of(payer, self.matches.get(&id).map(Match::ancestor));
+        let cause = self.matches.get(&id).map(Match::cause).unwrap_or_default();
+        let spent = Spent::of(payer, cause);
         let begun = Begun { callback, effects, spent, until: None };
         self.go_on(now, id, begun, None);
     }

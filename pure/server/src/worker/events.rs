@@ -103,12 +103,12 @@ impl Worker {
 
     /// Lets the handler of the next event hear of it.
     pub(super) fn run_event(&mut self, now: Now) {
-        let Some(EventJob { kind, event, context, ancestor }) = self.events.pop() else { return };
+        let Some(EventJob { kind, event, context, cause }) = self.events.pop() else { return };
         self.stats.events_waiting.set(self.events.queue.len() as u64);
         let (name, value) = (kind.handler(), event.value());
         self.stats.event_count.up();
         let call = GuestCall::Event { name, argument: value };
-        self.begin(now, (None, Then::Event(ancestor)), (name, &context), call);
+        self.begin(now, (None, Then::Event(cause)), (name, &context), call);
     }
 
     /// A handler has heard of its event.
@@ -152,7 +152,7 @@ mod tests {
             kind: EventKind::Custom,
             event,
             context: CallContext { user_id, ..CallContext::default() },
-            ancestor: None,
+            cause: None,
         }
     }
 

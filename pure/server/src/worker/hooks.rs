@@ -9,10 +9,10 @@
 
 use game::api::{Answer, ApiCall, Auth, Style};
 use game::error::{ApiError, Code};
+use game::events::Cause;
 use game::guest::{CallContext, GuestCall, GuestVersion, Returned, ScriptError, ScriptFailure};
 use game::host::json;
 use game::value::Value;
-use uuid::Uuid;
 use wire::nakama::realtime::Message;
 use wire::nakama::{DecodeError, Envelope};
 
@@ -57,8 +57,8 @@ pub(super) enum Then {
     Message(&'static str),
     /// The after-hook of a message.
     MessageDone,
-    /// The handler of an event, for which nobody waits, with the match that the event goes back to.
-    Event(Option<Uuid>),
+    /// The handler of an event, for which nobody waits, with what the event goes back to if a script told it.
+    Event(Option<Cause>),
     /// The function for the end of the server.
     Shutdown,
 }

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use event::{Now, Output, ThreadId};
 use game::error::Code;
+use game::events::Cause;
 use game::fetch::{FetchPayer, FetchRequest, Principal};
 use game::guest::{
     Answer, Ask, CallContext, CallId, GuestCall, HostError, Reply, Returned, ScriptError,
@@ -267,9 +268,14 @@ impl Worker {
             call: id.0,
             is_match: false,
         };
-        let ancestor = if let Then::Event(ancestor) = then { ancestor } else { None };
         let payer = payer(&self.settings, context, origin.as_ref());
-        let spent = Spent::of(of, ancestor);
+        let cause = match then {
+            Then::Event(Some(cause)) => cause,
+            // Without a user an RPC has the HTTP key, which is the operator's.
+            Then::AnswerRpc if context.user_id.is_none() => Cause::default(),
+            _ => Cause { payer, ancestor: None },
+        };
+        let spent = Spent::of(of, cause);
         let name = name.to_owned();
         let instance = self.guests.begin();
         let asked_host = String::new();
@@ -700,7 +706,7 @@ fn room_question(
             let id = uuid::Builder::from_random_bytes(resources.random.bytes()).into_uuid();
             let match_id = MatchId::authoritative(id, topology.nodes.here());
             let room = topology.room_of_match(match_id);
-            let new = Box::new(NewMatch { by: spent.ancestor(), module, params });
+            let new = Box::new(NewMatch { cause: spent.cause(), module, params });
             let mail = RoomMail::Create { from, id, new };
             (Question::Creation(match_id), room.seal(topology, mail))
         }

@@ -1,6 +1,8 @@
 //! What scripts may cause on the server's side: messages, matches and log lines are bounded, the
 //! refusal names its setting, and is counted.
 
+use server::settings::Settings;
+
 use crate::rig::{Plan, Rig};
 
 const ARENA: &str = "local M = {}
@@ -143,6 +145,49 @@ fn by_way_of_events_they_are_bounded_as_well() {
     // Of an event that a function has told of it is nobody's, and what that one makes in a second its own.
     rig.rpc("tell", "");
     assert_eq!(rig.stat("authoritative_matches"), 1 + 16 + 1 + 8);
+}
+
+/// What matches and handlers of events make in turn is counted to the same user, and others have their own.
+#[test]
+fn a_user_makes_a_bounded_number_of_matches() {
+    let breed = "local nk = require('nakama')
+        nk.register_event(function() nk.match_create('breeder', {}) end)
+        nk.register_rpc(function() nk.event('breed', {}) end, 'tell')
+        nk.register_rpc(function() return nk.match_create('breeder', {}) end, 'breed')
+        nk.register_rpc(function() return nk.match_create('arena', {}) end, 'one')";
+    let modules =
+        [("arena.lua", ARENA), ("breeder.lua", BREEDER), ("rpcs.lua", RPCS), ("breed.lua", breed)];
+    let tune = |settings: &mut Settings| {
+        (settings.matches.descendants_max, settings.matches.per_user_max) = (100, 5);
+    };
+    let rig = Rig::with(&Plan { modules: &modules, tune, ..Plan::default() });
+    let tokens = ["ada", "bob", "cid"].map(|name| rig.login(name).1);
+    let call = |token: &String, id: &str| {
+        let call = rig.begin_rpc(Some(token), id, "");
+        rig.settle();
+        rig.body(call)
+    };
+    assert!(call(&tokens[0], "breed").contains(".node1"));
+    call(&tokens[1], "tell");
+    for _ in 0..50 {
+        rig.advance(100);
+    }
+    assert_eq!(
+        rig.stat("authoritative_matches"),
+        5 + 5,
+        "of each user, by a match and by an event"
+    );
+    assert!(rig.stat("matches_of_one_refused") > 10);
+    for token in &tokens[..2] {
+        let refused = call(token, "one");
+        let text = "error creating match: 5 of the same run already (match.matches_per_user_max";
+        assert!(refused.contains(text) && !refused.contains("match: error"), "{refused}");
+    }
+    let ids: Vec<String> = (0..5).map(|_| call(&tokens[2], "one")).collect();
+    assert!(ids.iter().all(|answer| answer.contains(".node1")), "{ids:?}");
+    assert!(call(&tokens[2], "one").contains("match.matches_per_user_max"));
+    // Who holds the HTTP key has no such bound.
+    (0..7).for_each(|_| assert!(rig.rpc("one", "").contains(".node1")));
 }
 
 /// Each of them is for every core to deal with, in one mail.

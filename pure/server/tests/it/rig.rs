@@ -488,12 +488,10 @@ impl Rig {
         self.open_from(core, [127, 0, 0, 1])
     }
 
-    /// The same from another address.
     pub(crate) fn open_from(&self, core: u16, peer: [u8; 4]) -> Client {
         self.open_at(core, ListenerId(0), peer)
     }
 
-    /// The same at one of the ports.
     pub(crate) fn open_at(&self, core: u16, listener: ListenerId, peer: [u8; 4]) -> Client {
         let slot = self.slots.replace(self.slots.get() + 1);
         let client = Client { core, conn: ConnId { slot, generation: 0 } };

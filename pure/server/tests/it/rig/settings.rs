@@ -44,6 +44,8 @@ pub(crate) fn settings() -> Settings {
             descendants_per_s: 8,
             empty_s_max: 0,
             count_max: 1_000,
+            per_user_max: 100,
+            per_address_max: 100,
             relayed_bytes_per_s: 65_536,
             list_steps_max: 10_000_000,
         },
