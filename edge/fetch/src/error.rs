@@ -18,7 +18,7 @@ pub(crate) enum FetchError {
     Address { host: String, what: &'static str },
     #[error("header {name:?}: {why}")]
     Header { name: String, why: &'static str },
-    #[error("more than {most} headers, or {bytes} bytes of them")]
+    #[error("the request has more than {most} headers or {bytes} bytes of them, which is fixed")]
     Headers { most: usize, bytes: usize },
     #[error("insecure requests are off (fetch.insecure)")]
     Insecure,
