@@ -76,6 +76,26 @@ pub struct Cause {
     pub ancestor: Option<Uuid>,
 }
 
+/// What a pair of texts takes besides them, bytes.
+const PAIR_BYTES: usize = 64;
+
+fn pair_bytes(name: &str, value: &str) -> usize {
+    PAIR_BYTES + name.len() + value.len()
+}
+
+impl EventJob {
+    /// About how many bytes it takes while it waits.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let context = &self.context;
+        let variables = context.vars.iter().map(|(name, value)| pair_bytes(name, value));
+        let texts = [&context.username, &context.lang, &context.client_ip, &context.client_port];
+        let texts = texts.into_iter().flatten().map(String::len);
+        let pairs = [&context.headers, &context.query_params].map(|pairs| pairs.packed().len());
+        size_of::<Self>() + self.event.bytes() + variables.chain(texts).chain(pairs).sum::<usize>()
+    }
+}
+
 impl Event {
     /// The beginning of a session, at this unix second.
     #[must_use]
@@ -92,12 +112,11 @@ impl Event {
         Self { name: "session_end".to_owned(), properties, timestamp_s, is_external: false }
     }
 
-    /// About how many bytes it takes while it waits.
+    /// About how many bytes it takes while it waits, without what is known of its user.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        const EACH: usize = 64;
-        let of = |(name, value): (&String, &String)| EACH + name.len() + value.len();
-        EACH + self.name.len() + self.properties.iter().map(of).sum::<usize>()
+        let of = |(name, value): (&String, &String)| pair_bytes(name, value);
+        PAIR_BYTES + self.name.len() + self.properties.iter().map(of).sum::<usize>()
     }
 
     /// As handlers see it: `{ name, properties, timestamp, external }`.

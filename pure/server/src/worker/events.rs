@@ -51,7 +51,7 @@ impl EventQueue {
     /// Takes an event, if there is room for it.
     fn push(&mut self, job: EventJob) -> bool {
         let user_id = job.context.user_id;
-        let bytes = job.event.bytes();
+        let bytes = job.bytes();
         let key = user_id.unwrap_or_default();
         let waiting = self.bytes_of.get(&key).copied().unwrap_or(0);
         // One event has room, however large.
@@ -73,7 +73,7 @@ impl EventQueue {
 
     fn pop(&mut self) -> Option<EventJob> {
         let job = self.queue.pop()?;
-        let (key, bytes) = (job.context.user_id.unwrap_or_default(), job.event.bytes());
+        let (key, bytes) = (job.context.user_id.unwrap_or_default(), job.bytes());
         self.bytes -= bytes;
         if let Some(waiting) = self.bytes_of.get_mut(&key) {
             *waiting -= bytes;
@@ -181,6 +181,23 @@ mod tests {
         }
         let larger = "x".repeat(2 << 20);
         assert!(queue.push(job(61, &larger)) && !queue.push(job(61, "")));
+    }
+
+    /// An event without a word is as large as the variables of its session.
+    #[test]
+    fn what_is_known_of_the_user_counts() {
+        let mut queue = EventQueue::new(65_536);
+        let vars: Vec<_> = (0..450).map(|number| (number.to_string(), String::new())).collect();
+        let of = |user| {
+            let mut job = job(user, "");
+            job.context.vars = vars.clone();
+            job
+        };
+        let taken = (0..300).filter(|_| queue.push(of(1))).count();
+        assert!((30..38).contains(&taken), "{taken}: a mebibyte of some 30,000 bytes each");
+        assert!(queue.push(of(2)));
+        while queue.pop().is_some() {}
+        assert!(queue.bytes == 0 && queue.bytes_of.is_empty());
     }
 
     #[test]
