@@ -1,6 +1,6 @@
 //! A worker thread: owns a database connection and a script VM, and may block on both.
 //!
-//! There are four kinds, one struct. The *batcher* takes the API calls that are waiting, and RPC functions
+//! There are five kinds, one struct. The *batcher* takes the API calls that are waiting, and RPC functions
 //! that are quick and write (`batched`), runs them in one transaction, commits once and then answers
 //! each: the group commit needs no timer. A
 //! *caller* takes one RPC at a time, in turns with what is left of calls that waited (`turns`), and answers it at

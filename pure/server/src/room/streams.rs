@@ -58,7 +58,8 @@ impl Room {
             Limit::RelayedMatchesPerUser => &self.stats.limited_relayed_matches_per_user,
             Limit::StreamsPerUser => &self.stats.limited_streams_per_user,
             Limit::PresencesPerStream => &self.stats.limited_presences_per_stream,
-            _ => &self.stats.joins_refused,
+            Limit::PresencesPerSession => &self.stats.joins_refused,
+            other => unreachable!("{other:?} is no limit of streams"),
         };
         counter.up();
         let text = limit.refusal(limits).message;

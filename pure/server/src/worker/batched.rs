@@ -149,7 +149,9 @@ impl Worker {
 
     /// Nothing of a call has happened; it begins again at a caller.
     fn undo(&mut self, now: Now, origin: &Origin, slice: Slice, call: Box<RpcJob>) {
-        let Queue::Batched { function } = origin.queue else { return };
+        let Queue::Batched { function } = origin.queue else {
+            unreachable!("{:?} is no place in the batch", origin.queue)
+        };
         self.stats.rpc_undone.up();
         self.left.note(now, function.slot);
         self.resources.untell(slice.told);

@@ -178,7 +178,7 @@ impl Worker {
                 self.after_result(named, result);
                 Outcome::After
             }
-            Then::Event(_) => Outcome::After,
+            Then::Event(_) => unreachable!("no client waits for the handler of an event"),
             Then::Shutdown => {
                 if let Err(error) = result {
                     let (location, version) = (self.place("", "shutdown", &error), named.1.0);

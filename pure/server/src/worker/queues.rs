@@ -227,7 +227,10 @@ impl Worker {
             Limit::PasswordAttemptsPerAccount => {
                 self.stats.limited_password_attempts_per_account.up();
             }
-            _ => self.stats.limited_password_attempts_per_address.up(),
+            Limit::PasswordAttemptsPerAddress => {
+                self.stats.limited_password_attempts_per_address.up();
+            }
+            other => unreachable!("{other:?} is no limit of passwords"),
         }
         let refusal = limit.refusal_for(&self.settings.limits, left_s);
         // Once a second at most: whoever tries on must not cost a query of the database each time.

@@ -25,12 +25,13 @@ impl Worker {
         let (name, version) = (&guest.name, guest.instance.version);
         self.send_away(now, guest);
         let place = if self.is_companion { "a core" } else { "the batch" };
-        self.limit_log.hit_by(now, "runtime.memory_max_bytes", || {
-            format!(
-                "{name} (version {version}) has used up the memory of the scripts in {place}: calls run at \
-                 callers until it is made anew; have it keep less in tables that outlive a call"
-            )
-        });
+        // Not under the setting's name, under which hoards are told of (`weight`).
+        let text = format_args!(
+            "{name} (version {version}) has used up the memory of the scripts in {place}: calls run at \
+             callers until it is made anew; have it keep less in tables that outlive a call, or raise \
+             runtime.memory_max_bytes"
+        );
+        self.limit_log.note(now, "memory of scripts used up", text);
         let Some(loader) = self.topology.loader else {
             unreachable!("memory is made anew by a thread that is not there")
         };
