@@ -8,3 +8,9 @@ nk.register_rpc(function(context, payload)
   nk.http_request(asked.url, "get", {}, nil, 30000)
   return tostring(#held)
 end, "hoard")
+
+-- Takes all memory that is left.
+nk.register_rpc(function()
+  local taken = {}
+  while true do taken[#taken + 1] = {} end
+end, "take")

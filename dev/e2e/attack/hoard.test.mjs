@@ -1,6 +1,7 @@
 /**
  * Players whose calls hold memory while they wait for another server, with dozens of accounts and as many calls as
- * each may have: together several times what the scripts of a thread may use. Theirs are ended. Those of a neighbour, who
+ * each may have: together several times what the scripts of a thread may use. Or each has one call that holds much, and
+ * small ones beside it, begun anew as they end. Theirs are ended. Those of a neighbour, who
  * waits for the same server and holds little, all come back, and whoever never waits is not kept waiting.
  *
  * Not here: memory that a call takes without waiting (guests.test.mjs), or leaves to its module (spent.test.mjs).
@@ -10,7 +11,7 @@ import assert from "node:assert/strict";
 import { cp, mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { bearer, http, newPlayer } from "../client.mjs";
+import { bearer, http, newPlayer, until } from "../client.mjs";
 import { throngOnly } from "../server.mjs";
 import { OPEN, Target } from "../target.mjs";
 import { besideNeighbour, startVictim } from "./rig.mjs";
@@ -24,6 +25,12 @@ const HELD_BYTES = 200_000;
 /** What the neighbour's calls hold, and for how long they wait. */
 const NEIGHBOUR_BYTES = 10_000;
 const NEIGHBOUR_MS = 100;
+
+/** Of those with one large call: together less than all memory, and much more than half of it. */
+const LARGE_ACCOUNTS = 8;
+const LARGE_BYTES = 1_800_000;
+const TINY_LANES = 2;
+const TINY_CALLS_EACH = 100;
 
 let target;
 before(async () => {
@@ -108,6 +115,64 @@ test("calls that hoard memory while they wait are ended, and a neighbour's are n
     // Once a second, not a line for each.
     assert.ok(said.length > 0 && said.length < ended.length / 10, `${said.length} lines`);
     assert.deepEqual(failures, []);
+  } finally {
+    await server.stop();
+  }
+});
+
+/** Large calls of one account after the other, with small ones of all of them; gives what lets all of them go. */
+async function hoardBehindTiny(server) {
+  const sessions = [];
+  for (let number = 0; number < LARGE_ACCOUNTS; number++) sessions.push((await newPlayer(server)).session);
+  let isOver = false;
+  const tiny = [];
+  const large = [];
+  for (const [account, session] of sessions.entries()) {
+    large.push(hoard(server, session, LARGE_BYTES, `/hold/large-${account}`));
+    tiny.push(
+      ...Array.from({ length: TINY_LANES }, async (_, lane) => {
+        for (let count = 0; count < TINY_CALLS_EACH && !isOver; count++) {
+          await hoard(server, session, 10, `/hold/tiny-${account}-${lane}-${count}`);
+        }
+      }),
+    );
+    // Whoever is next comes when these wait, or have been ended before they could ask.
+    let isEnded = false;
+    large.at(-1).then(() => (isEnded = true));
+    const has = (path) => target.requests.some(({ url }) => url.startsWith(path));
+    await until(() => (isEnded || has(`/hold/large-${account}`)) && has(`/hold/tiny-${account}-0-`));
+  }
+  const releases = async () => {
+    isOver = true;
+    let areDone = false;
+    const done = Promise.all([...large, ...tiny]).finally(() => (areDone = true));
+    while (!areDone) {
+      target.releaseAll();
+      await Promise.race([done, new Promise((resolve) => setTimeout(resolve, 50))]);
+    }
+    return Promise.all(large);
+  };
+  return { releases };
+}
+
+test("small calls beside a large one save no hoard", throngOnly, async () => {
+  const server = await victim();
+  try {
+    const neighbour = await newPlayer(server);
+    const waits = hoard(server, neighbour.session, NEIGHBOUR_BYTES, "/hold/neighbour");
+    await until(() => target.requests.some(({ url }) => url === "/hold/neighbour"));
+    const { result } = await besideNeighbour(server, () => hoardBehindTiny(server));
+    // What they hold still is no more than half: whoever takes the rest ends alone.
+    const take = { headers: bearer(neighbour.session), body: "{}" };
+    const taken = await http(server, "POST", "/v2/rpc/take?unwrap", take);
+    const large = await result.releases();
+    const lost = large.filter(({ status }) => status !== 200);
+    const counters = await server.counters();
+    console.log(`${lost.length} of ${LARGE_ACCOUNTS} large calls ended, ${counters.of("waiting_calls_ended")} in all`);
+    assert.match(taken.text, /runtime.memory_max_bytes/);
+    assert.equal(counters.of("scripts_rebuilt"), 0);
+    assert.equal((await waits).status, 200);
+    assert.ok(lost.length >= LARGE_ACCOUNTS / 2 - 1, `${lost.length}`);
   } finally {
     await server.stop();
   }

@@ -160,8 +160,8 @@ impl LuaScripts {
                 }
             },
         };
-        let turn = calls.weights.begin(&calls.vm.lua, whose);
-        let step = match piece(&calls, &limits, host, turn.category) {
+        let begun = calls.weights.begin(&calls.vm.lua, whose);
+        let step = match piece(&calls, &limits, host, begun.category) {
             Ok(Piece::Waits(ask)) => {
                 self.waiting.insert(id, (kind, whose));
                 Step::Waits(ask)
@@ -176,7 +176,7 @@ impl LuaScripts {
             Err(error) => Step::Done(Err(error)),
         };
         let is_kept = !matches!(step, Step::Done(_));
-        calls.weights.end(&calls.vm.lua, (whose, turn), (was_kept, is_kept));
+        calls.weights.end(&calls.vm.lua, (id, whose, begun), (was_kept, is_kept));
         let out_of_memory = matches!(&step, Step::Done(Err(error))
             if error.kind == ScriptFailure::OutOfMemory);
         if out_of_memory {
@@ -195,7 +195,7 @@ impl LuaScripts {
         if !is_elsewhere && calls.vm.collect() {
             calls.weights.settle(&calls.vm.lua);
         }
-        if calls.vm.has_memory(calls.weights.all_bytes(&calls.vm.lua)) {
+        if calls.vm.has_memory(calls.weights.calls_bytes(&calls.vm.lua)) {
             self.calls = Some(calls);
             return;
         }
@@ -437,7 +437,7 @@ impl Scripts for LuaScripts {
             GuestCall::Before { .. } => Kind::Before,
             GuestCall::After { .. } | GuestCall::Event { .. } => Kind::Other,
         };
-        let whose = Whose::of(context, id);
+        let whose = Whose::of(host.payer(), id);
         self.piece(host, (id, kind, whose), false, |calls, limits, host, category| {
             calls.begin(limits, host, (id, category, context), call)
         })
@@ -457,7 +457,7 @@ impl Scripts for LuaScripts {
             && let Some(calls) = &mut self.calls
         {
             calls.pieces.cancel(id);
-            calls.weights.leave(whose);
+            calls.weights.cancel(&calls.vm.lua, whose, id);
         }
     }
 
@@ -477,7 +477,7 @@ impl Scripts for LuaScripts {
     fn weight_bytes(&self, id: CallId) -> usize {
         match (&self.calls, self.waiting.get(&id)) {
             (Some(calls), Some((_, whose))) if !self.lost.contains(&id) => {
-                calls.weights.bytes(&calls.vm.lua, *whose)
+                calls.weights.bytes(&calls.vm.lua, *whose, id)
             }
             _ => 0,
         }

@@ -11,17 +11,18 @@
 //! What a user's calls hold is no more than what is in the category, and no more than what was in it when the user got
 //! it and what their pieces have taken since. Both hold whatever was collected meanwhile; the lesser of the two is
 //! their weight, without what was there when nobody's calls held anything: so what modules keep of what calls have made
-//! is nobody's weight for long. Exact it is behind a full collection ([`Weights::settle`]).
+//! is nobody's weight for long. Exact it is behind a full collection ([`Weights::settle`]). It is divided among the
+//! user's calls by what the pieces of each have taken. That is a guess, because a collection in the middle of a
+//! piece hides what the piece takes: so it is looked again when calls have ended.
 //!
 //! Not here: who is to end, which is the thread's business (`Scripts::excess_bytes`), and the collector (`vm`). A text that calls of
 //! several users have is there once, and the weight of whoever had it first.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
-use game::guest::{CallContext, CallId};
+use game::fetch::Principal;
+use game::guest::CallId;
 use mlua::Lua;
-use uuid::Uuid;
 
 use crate::vm::Vm;
 
@@ -45,20 +46,15 @@ const NOBODYS_PART: usize = 64;
 /// Whose call it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Whose {
-    User(Uuid),
-    /// Of a client that is nobody yet ([`event::client_bits`]).
-    Address(u128),
+    /// Of who pays for it.
+    Payer(Principal),
     /// Nobody's who could be told from others.
     Call(CallId),
 }
 
 impl Whose {
-    pub(crate) fn of(context: &CallContext, id: CallId) -> Self {
-        if let Some(user_id) = context.user_id {
-            return Self::User(user_id);
-        }
-        let address = context.client_ip.as_ref().and_then(|text| text.parse::<IpAddr>().ok());
-        address.map_or(Self::Call(id), |address| Self::Address(event::client_bits(address)))
+    pub(crate) fn of(payer: Principal, id: CallId) -> Self {
+        if payer == Principal::Server { Self::Call(id) } else { Self::Payer(payer) }
     }
 }
 
@@ -73,16 +69,18 @@ pub(crate) struct Weights {
     /// The category of those who have no such calls, and how much in it makes another one that.
     nobodys: u8,
     nobodys_max_bytes: usize,
-    /// What was held at the last look, or less since, bytes.
+    /// What was held at the last look, bytes: less what calls held that have been ended since, or less.
     looked_bytes: usize,
 }
 
 #[derive(Debug)]
 struct Owner {
     category: u8,
-    calls: usize,
-    /// What its pieces have taken since it has the category, bytes.
+    /// What pieces have taken since it has the category, bytes: what is garbage included, until all is collected.
     taken_bytes: usize,
+    /// Those that wait or are paused, each with what its pieces have taken, and the sum of that.
+    calls: BTreeMap<CallId, usize>,
+    calls_bytes: usize,
 }
 
 /// What is known of a category besides what is in it.
@@ -95,15 +93,34 @@ struct Share {
     held_max_bytes: usize,
     /// What was in it behind a collection when it was nobody's, or less since, bytes.
     kept_bytes: usize,
+    /// What those held whose last call was ended since somebody had it, bytes: garbage, as far as it is still in it
+    /// and no owner's.
+    ended_bytes: usize,
+}
+
+impl Share {
+    /// What its owners hold at most, when so much is in it.
+    fn held_bytes(&self, bytes: usize) -> usize {
+        match self.owners {
+            0 => 0,
+            _ => bytes.saturating_sub(self.kept_bytes).min(self.held_max_bytes),
+        }
+    }
+
+    /// What is still there of what those held who are gone.
+    fn ended_bytes(&self, bytes: usize) -> usize {
+        let others_bytes = self.kept_bytes.saturating_add(self.held_bytes(bytes));
+        self.ended_bytes.min(bytes.saturating_sub(others_bytes))
+    }
 }
 
 /// A piece of a call that runs.
 #[derive(Debug)]
 #[must_use = "what runs after the piece is put down to whose call it was"]
-pub(crate) struct Turn {
+pub(crate) struct Begun {
     pub(crate) category: u8,
     /// What was in it before.
-    began_bytes: usize,
+    bytes: usize,
 }
 
 /// Those for calls.
@@ -131,64 +148,83 @@ impl Weights {
         }
     }
 
-    fn share(&mut self, category: u8) -> &mut Share {
-        &mut self.shares[usize::from(category)]
-    }
-
     /// A piece of a call begins: what is taken until it ends is whose it is. That includes its coroutine, if it is
     /// made then.
-    pub(crate) fn begin(&self, lua: &Lua, whose: Whose) -> Turn {
+    pub(crate) fn begin(&self, lua: &Lua, whose: Whose) -> Begun {
         let category = self.owners.get(&whose).map_or(self.nobodys, |owner| owner.category);
-        Turn { category, began_bytes: tables::set_category(lua, category) }
+        Begun { category, bytes: tables::set_category(lua, category) }
     }
 
     /// The piece has ended. `was_kept` and `is_kept` tell whether the call waited or was paused before, and is so now.
     pub(crate) fn end(
         &mut self,
         lua: &Lua,
-        (whose, turn): (Whose, Turn),
+        (id, whose, begun): (CallId, Whose, Begun),
         (was_kept, is_kept): (bool, bool),
     ) {
-        let Turn { category, began_bytes } = turn;
+        let Begun { category, bytes: began_bytes } = begun;
         let bytes = tables::category_bytes(lua, category);
+        let share = &mut self.shares[usize::from(category)];
         if is_kept && !self.owners.contains_key(&whose) {
             assert!(!was_kept, "{whose:?} has had a call that was nobody's");
-            let share = self.share(category);
             if share.owners == 0 {
-                share.held_max_bytes = began_bytes;
+                (share.held_max_bytes, share.ended_bytes) = (began_bytes, 0);
             }
             share.owners += 1;
-            self.owners.insert(whose, Owner { category, calls: 0, taken_bytes: 0 });
+            let (calls, calls_bytes) = (BTreeMap::new(), 0);
+            self.owners.insert(whose, Owner { category, taken_bytes: 0, calls, calls_bytes });
         }
-        let (owner, share) = (self.owners.get_mut(&whose), &mut self.shares[usize::from(category)]);
         let taken_bytes = bytes.saturating_sub(began_bytes);
         share.held_max_bytes = share.held_max_bytes.saturating_add(taken_bytes);
-        if let Some(owner) = owner {
+        if let Some(owner) = self.owners.get_mut(&whose) {
             assert_eq!(owner.category, category, "{whose:?} has one category");
-            owner.calls += usize::from(is_kept && !was_kept);
             owner.taken_bytes = owner.taken_bytes.saturating_add(taken_bytes);
             share.taken_bytes = share.taken_bytes.saturating_add(taken_bytes);
+            if is_kept {
+                *owner.calls.entry(id).or_default() += taken_bytes;
+                owner.calls_bytes += taken_bytes;
+            }
         }
         let is_owned = share.owners > 0;
         if was_kept && !is_kept {
-            self.leave(whose);
+            self.leave(whose, id);
         }
         if category == self.nobodys && (is_owned || bytes > self.nobodys_max_bytes) {
             self.choose(lua);
         }
     }
 
-    /// A call that waited or was paused does so no more.
-    pub(crate) fn leave(&mut self, whose: Whose) {
+    /// A call that waited or was paused does so no more. Returns whether its owner has no more of them.
+    fn leave(&mut self, whose: Whose, id: CallId) -> bool {
         let Some(owner) = self.owners.get_mut(&whose) else {
             unreachable!("{whose:?} has no call that waits")
         };
-        owner.calls -= 1;
-        if owner.calls == 0 {
+        let Some(taken_bytes) = owner.calls.remove(&id) else {
+            unreachable!("{id:?} does not wait")
+        };
+        owner.calls_bytes -= taken_bytes;
+        let is_gone = owner.calls.is_empty();
+        if is_gone {
             let share = &mut self.shares[usize::from(owner.category)];
             share.owners -= 1;
             share.taken_bytes = share.taken_bytes.saturating_sub(owner.taken_bytes);
             self.owners.remove(&whose);
+        }
+        is_gone
+    }
+
+    /// A call that waited or was paused has been ended: what it held is garbage.
+    pub(crate) fn cancel(&mut self, lua: &Lua, whose: Whose, id: CallId) {
+        let Some(owner) = self.owners.get(&whose) else {
+            unreachable!("{whose:?} has no call that waits")
+        };
+        let (category, owner_bytes) = (owner.category, self.owner_bytes(lua, owner));
+        let held_bytes = self.held_bytes(lua, category);
+        self.looked_bytes = self.looked_bytes.saturating_sub(self.bytes(lua, whose, id));
+        if self.leave(whose, id) {
+            let share = &mut self.shares[usize::from(category)];
+            share.held_max_bytes = held_bytes.saturating_sub(owner_bytes);
+            share.ended_bytes = share.ended_bytes.saturating_add(owner_bytes);
         }
     }
 
@@ -203,67 +239,96 @@ impl Weights {
         self.nobodys_max_bytes = bytes.saturating_add(self.memory_max_bytes / NOBODYS_PART);
     }
 
-    /// What the owners of a category hold at most.
     fn held_bytes(&self, lua: &Lua, category: u8) -> usize {
-        let share = self.shares[usize::from(category)];
-        if share.owners == 0 {
-            return 0;
-        }
-        let bytes = tables::category_bytes(lua, category).saturating_sub(share.kept_bytes);
-        bytes.min(share.held_max_bytes)
+        self.shares[usize::from(category)].held_bytes(tables::category_bytes(lua, category))
     }
 
     /// What calls that wait or are paused hold at most, bytes.
-    pub(crate) fn all_bytes(&self, lua: &Lua) -> usize {
+    fn all_bytes(&self, lua: &Lua) -> usize {
         categories().map(|category| self.held_bytes(lua, category)).sum()
     }
 
-    /// What one of its calls that wait or are paused holds: all of them alike, and of a category with several owners
-    /// each as much as it has taken of what they have.
-    pub(crate) fn bytes(&self, lua: &Lua, whose: Whose) -> usize {
-        let Some(&Owner { category, calls, taken_bytes }) = self.owners.get(&whose) else {
-            return 0;
+    /// The same, and what was held by calls that were ended and has not been collected.
+    pub(crate) fn calls_bytes(&self, lua: &Lua) -> usize {
+        let ended = |category| {
+            self.shares[usize::from(category)].ended_bytes(tables::category_bytes(lua, category))
         };
-        let (held_bytes, share) =
-            (self.held_bytes(lua, category), self.shares[usize::from(category)]);
-        let owned_bytes = match share.taken_bytes {
-            0 => held_bytes / share.owners,
-            all_bytes => portion(held_bytes, taken_bytes.min(all_bytes), all_bytes),
-        };
-        owned_bytes / calls
+        self.all_bytes(lua) + categories().map(ended).sum::<usize>()
     }
 
-    /// All that is garbage has been collected: what is in the categories is what somebody has.
+    /// What an owner's calls hold: of a category with several owners each as much as it has taken of what they have.
+    fn owner_bytes(&self, lua: &Lua, owner: &Owner) -> usize {
+        let share = self.shares[usize::from(owner.category)];
+        let held_bytes = self.held_bytes(lua, owner.category);
+        match share.taken_bytes {
+            0 => held_bytes / share.owners,
+            all_bytes => portion(held_bytes, owner.taken_bytes.min(all_bytes), all_bytes),
+        }
+    }
+
+    /// What one of its calls that wait or are paused holds, 1 at least.
+    pub(crate) fn bytes(&self, lua: &Lua, whose: Whose, id: CallId) -> usize {
+        let Some((owner, taken_bytes)) =
+            self.owners.get(&whose).and_then(|owner| Some((owner, *owner.calls.get(&id)?)))
+        else {
+            return 0;
+        };
+        let owner_bytes = self.owner_bytes(lua, owner);
+        let bytes = match owner.calls_bytes {
+            0 => owner_bytes / owner.calls.len(),
+            all_bytes => portion(owner_bytes, taken_bytes, all_bytes),
+        };
+        bytes.max(1)
+    }
+
+    /// All that is garbage has been collected: what is in the categories is what somebody has, and nobody has taken
+    /// more.
     pub(crate) fn settle(&mut self, lua: &Lua) {
         for category in categories() {
             let bytes = tables::category_bytes(lua, category);
-            let share = self.share(category);
+            let share = &mut self.shares[usize::from(category)];
             share.kept_bytes = if share.owners == 0 { bytes } else { share.kept_bytes.min(bytes) };
-            share.held_max_bytes = share.held_max_bytes.min(bytes);
+            // What those who are gone have held was a guess.
+            let is_guess = share.ended_bytes > 0;
+            share.held_max_bytes = if is_guess { bytes } else { share.held_max_bytes.min(bytes) };
+            share.ended_bytes = 0;
+            share.taken_bytes = 0;
+        }
+        for owner in self.owners.values_mut() {
+            let share = &mut self.shares[usize::from(owner.category)];
+            let held_bytes = share.held_bytes(tables::category_bytes(lua, owner.category));
+            for taken_bytes in owner.calls.values_mut() {
+                *taken_bytes = held_bytes.min(*taken_bytes);
+            }
+            owner.calls_bytes = owner.calls.values().sum();
+            owner.taken_bytes = owner.calls_bytes;
+            share.taken_bytes += owner.taken_bytes;
         }
         self.choose(lua);
     }
 
     /// What calls that wait have to give back of what they hold, bytes: 0 if it is no more than half of what they and
     /// what is free are together. All that is garbage is collected for it, if that may take its time here (`collects`).
+    /// When calls have been ended for it, it is to be asked again: then what they have held is collected.
     pub(crate) fn excess_bytes(&mut self, vm: &Vm, collects: bool) -> usize {
-        let max_bytes = self.memory_max_bytes;
+        let (lua, max_bytes) = (&vm.lua, self.memory_max_bytes);
         // They are no more than what is used.
-        if vm.lua.used_memory() <= max_bytes / 2 {
+        if lua.used_memory() <= max_bytes / 2 {
             return 0;
         }
-        let held_bytes = self.all_bytes(&vm.lua);
+        let held_bytes = self.all_bytes(lua);
         self.looked_bytes = self.looked_bytes.min(held_bytes);
         let look_bytes = self.looked_bytes.saturating_add(max_bytes / LOOK_PART);
-        if held_bytes <= look_bytes || held_bytes <= self.left_bytes(vm, held_bytes) / 2 {
+        let bytes = if collects { self.calls_bytes(lua) } else { held_bytes };
+        if bytes <= look_bytes || bytes <= self.left_bytes(vm) / 2 {
             return 0;
         }
         if collects && vm.collect() {
-            self.settle(&vm.lua);
+            self.settle(lua);
         }
-        let held_bytes = self.all_bytes(&vm.lua);
+        let held_bytes = self.all_bytes(lua);
         self.looked_bytes = held_bytes;
-        let left_bytes = self.left_bytes(vm, held_bytes);
+        let left_bytes = self.left_bytes(vm);
         if held_bytes <= left_bytes / 2 {
             0
         } else {
@@ -271,9 +336,9 @@ impl Weights {
         }
     }
 
-    /// What modules leave: all but what is used and not held by calls that wait.
-    fn left_bytes(&self, vm: &Vm, held_bytes: usize) -> usize {
-        let kept_bytes = vm.lua.used_memory().saturating_sub(held_bytes);
+    /// What modules leave: all but what is used, and neither held by calls that wait nor by those that were ended.
+    fn left_bytes(&self, vm: &Vm) -> usize {
+        let kept_bytes = vm.lua.used_memory().saturating_sub(self.calls_bytes(&vm.lua));
         self.memory_max_bytes.saturating_sub(kept_bytes)
     }
 }

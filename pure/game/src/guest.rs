@@ -17,6 +17,7 @@ use crate::api::Style;
 use crate::db::{Database, MayConflict};
 use crate::directory::Directory;
 use crate::events::Event;
+use crate::fetch::Principal;
 use crate::host::{Args, HostFunction, Meter};
 use crate::node::NodeId;
 use crate::notifications::Sent;
@@ -288,14 +289,15 @@ pub trait Scripts {
 
     /// What calls that wait have to give back of the memory that they share, so that others have enough: bytes as
     /// [`Self::weight_bytes`] counts them, 0 if they hold no more than they may. To be asked when a call has begun
-    /// to wait; to find it out may collect what is garbage. A language in which each call has memory of its own
-    /// has none to give back.
+    /// to wait, and again when calls have been ended for it; to find it out may collect what is garbage. A language
+    /// in which each call has memory of its own has none to give back.
     fn excess_bytes(&mut self) -> usize {
         0
     }
 
-    /// What a call that waits has taken of that memory, bytes: no less than it holds, but for what is said in
-    /// `docs/lua/waiting.md`. What it dropped while it ran is included.
+    /// What a call that waits has taken of that memory, bytes, 0 if it has memory of its own. All calls of one who pays
+    /// for them ([`Host::payer`]) hold together no more than that, but for what is said in `docs/lua/waiting.md`;
+    /// which of them has how much of it is a guess. What they dropped while they ran is included.
     fn weight_bytes(&self, _id: CallId) -> usize {
         0
     }
@@ -478,6 +480,12 @@ pub enum LogLevel {
 pub trait Host: CommonHost {
     /// The thread's database connection.
     fn db(&mut self) -> &mut dyn Database;
+
+    /// Who pays for what a call holds while it waits: it counts with what else waits of theirs. Of
+    /// [`Principal::Server`] each call stands for itself.
+    fn payer(&self) -> Principal {
+        Principal::Server
+    }
 
     /// Whether a function commits what it wrote before it returns. Else whoever lent this host does, for
     /// several calls at once, and answers them then.

@@ -104,6 +104,12 @@ impl Guests {
         &mut *self.held(instance).scripts
     }
 
+    /// Whether it is there: it is the newest one, or calls of it are under way.
+    pub(crate) fn has(&self, instance: Instance) -> bool {
+        let mut held = self.older.iter().chain([&self.newest]);
+        held.any(|held| held.instance == instance)
+    }
+
     /// Looks whether a call that is under way has used up the memory of its instance. Gives what is left
     /// of that.
     pub(crate) fn take_spent(&mut self, instance: Instance) -> Option<Retired> {
@@ -247,7 +253,9 @@ pub(crate) mod tests {
         assert!(guests.take_on(GuestVersion(4), third).is_none());
         assert!(guests.older().map(|(version, _)| version.0).eq([1, 2]));
         assert_eq!(Arc::strong_count(&first_held), 2);
+        assert!(guests.has(waits) && guests.has(second));
         let retired = guests.end(waits);
+        assert!(!guests.has(waits) && guests.has(second));
         assert_eq!(Arc::strong_count(&first_held), 2, "others free it");
         drop(retired);
         assert_eq!(Arc::strong_count(&first_held), 1);

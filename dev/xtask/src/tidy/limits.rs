@@ -357,6 +357,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("pure/event/src/output.rs", "ARENA_KEPT_BYTES_MAX", "a buffer kept to be used again"),
     ("pure/game/src/api/route.rs", "SEGMENTS_MAX", "no route has more"),
     ("pure/game/src/fetch.rs", "HOST_SHOWN_MAX", "characters of a host that a log line shows"),
+    ("pure/server/src/worker/weight.rs", "ROUNDS_MAX", "looks again at what waiting calls hold"),
     (
         "pure/game/src/host/accounts.rs",
         "RANDOM_DRAWS_MAX",

@@ -8,7 +8,7 @@ use event::{Now, Random};
 use game::cache::{Cache, Writer};
 use game::db::{Cell, Database, DbError, Param, Row};
 use game::directory::Directory;
-use game::fetch::FetchAnswer;
+use game::fetch::{FetchAnswer, Principal};
 use game::guest::{
     Answer, Ask, Broadcast, CommonHost, Dispatcher, Host, HostError, HostSettings, LogLevel,
     Machine, Metric, Reply, check_label,
@@ -25,6 +25,7 @@ use uuid::Uuid;
 /// The host.
 pub(crate) struct TestHost {
     pub(crate) now: Now,
+    pub(crate) payer: Principal,
     pub(crate) random: Random,
     pub(crate) db: TestDb,
     /// Takes the place of `db`.
@@ -90,6 +91,7 @@ impl Default for TestHost {
         };
         Self {
             now: Now { mono_ns: 0, unix_ms: 1_700_000_000_123 },
+            payer: Principal::Server,
             random: Random::from_number(7),
             db: TestDb::default(),
             real_db: None,
@@ -154,6 +156,10 @@ impl Host for TestHost {
             Some(db) => db,
             None => &mut self.db,
         }
+    }
+
+    fn payer(&self) -> Principal {
+        self.payer
     }
 
     fn keeps_thread(&mut self) -> Result<(), HostError> {

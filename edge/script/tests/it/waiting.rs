@@ -1,6 +1,7 @@
 //! Calls that wait: several in one VM, each with what is its own; where a call cannot wait, and what
 //! becomes of those whose VM is gone.
 
+use game::fetch::Principal;
 use game::guest::{
     Ask, CallContext, CallId, GuestCall, HostError, Reply, Returned, ScriptError, ScriptFailure,
     Scripts as _, Step,
@@ -47,6 +48,7 @@ fn begin(
         ..CallContext::default()
     };
     let call = next_id();
+    host.payer = Principal::User(uuid::Uuid::from_u128(user));
     let payload = payload.as_bytes();
     (call, scripts.call(host, call, &context, GuestCall::Rpc { id, payload }))
 }
@@ -389,6 +391,16 @@ const HOARDS: &[(&str, &str)] = &[
         nk.match_signal('m', 'a') return tostring(#held)",
     ),
     (
+        "pile",
+        "local held = {}
+        for number = 1, tonumber(payload) do held[number] = ('x'):rep(100000) .. number .. context.user_id end
+        nk.match_signal('m', 'a') return tostring(#held)",
+    ),
+    (
+        "nobodys",
+        "local held = ('x'):rep(tonumber(payload)) .. payload nk.match_signal('m', 'a') return tostring(#held)",
+    ),
+    (
         "waste",
         "local text = ('y'):rep(tonumber(payload)) .. context.user_id return tostring(#text)",
     ),
@@ -476,6 +488,113 @@ fn calls_that_wait_hold_half_of_what_modules_leave() {
             assert_eq!(ended(scripts.resume(&mut host, call, answer(""))), "100036");
         }
     }
+}
+
+fn weight(scripts: &LuaScripts, call: CallId) -> usize {
+    scripts.weight_bytes(call)
+}
+
+/// Begins a call that waits and holds so many times 100,000 bytes.
+fn pile(scripts: &mut LuaScripts, host: &mut TestHost, user: u128, count: usize) -> CallId {
+    let (call, step) = begin(scripts, host, ("pile", user), &count.to_string());
+    assert_eq!(asked(step), "a");
+    call
+}
+
+/// Begins a call that waits and holds so many bytes.
+fn hold(scripts: &mut LuaScripts, host: &mut TestHost, user: u128, bytes: usize) -> CallId {
+    let (call, step) = begin(scripts, host, ("hold", user), &bytes.to_string());
+    assert_eq!(asked(step), "a");
+    call
+}
+
+#[test]
+fn of_a_users_calls_the_one_that_has_taken_much_weighs_much() {
+    let mut host = TestHost::default();
+    let mut scripts = scripts_with(HOARDS, small(), &mut host);
+    let large = hold(&mut scripts, &mut host, 1, 1_000_000);
+    let tiny = [10, 11, 12].map(|bytes| hold(&mut scripts, &mut host, 1, bytes));
+    let others = hold(&mut scripts, &mut host, 2, 10);
+    // What it has thrown away is as much.
+    let weighs = weight(&scripts, large);
+    assert!((1_000_000..2_200_000).contains(&weighs), "{weighs}");
+    for call in tiny.into_iter().chain([others]) {
+        assert!((1..50_000).contains(&weight(&scripts, call)), "{}", weight(&scripts, call));
+    }
+}
+
+/// What has been ended is collected when it is asked for again, so that a neighbour's call finds it free.
+#[test]
+fn what_calls_held_that_have_been_ended_is_collected_before_others_run() {
+    for stays in [false, true] {
+        let mut host = TestHost::default();
+        let mut scripts = scripts_with(HOARDS, small(), &mut host);
+        let tiny = stays.then(|| hold(&mut scripts, &mut host, 1, 10));
+        let large = pile(&mut scripts, &mut host, 1, 50);
+        assert!(scripts.excess_bytes() > 2_000_000);
+        scripts.cancel(large);
+        let full = scripts.memory_bytes();
+        assert_eq!(scripts.excess_bytes(), 0, "{stays}");
+        assert!(scripts.memory_bytes() + 5_000_000 < full, "{stays}: {}", scripts.memory_bytes());
+        if let Some(tiny) = tiny {
+            assert!(weight(&scripts, tiny) < 50_000, "{stays}: {}", weight(&scripts, tiny));
+        }
+    }
+}
+
+/// On a core nothing is collected: what was ended is garbage, not what modules keep.
+#[test]
+fn what_calls_held_that_have_been_ended_narrows_others_nowhere() {
+    let mut host = TestHost::default();
+    let limits = script::LuaLimits { is_renewed_elsewhere: true, ..small().into() };
+    let mut scripts = scripts_with(HOARDS, limits, &mut host);
+    let large = pile(&mut scripts, &mut host, 1, 40);
+    scripts.cancel(large);
+    let others: Vec<CallId> = (2..5)
+        .map(|user| {
+            let call = pile(&mut scripts, &mut host, user, 5);
+            assert_eq!(scripts.excess_bytes(), 0, "{user}");
+            call
+        })
+        .collect();
+    for call in others {
+        assert_eq!(ended(scripts.resume(&mut host, call, answer(""))), "5");
+    }
+}
+
+/// One has taken five megabytes that are garbage, and holds nothing. All categories have two users.
+#[test]
+fn what_was_garbage_weighs_upon_nobody_who_shares_a_category() {
+    let mut host = TestHost::default();
+    let mut scripts = scripts_with(HOARDS, small(), &mut host);
+    let tiny: Vec<CallId> =
+        (1..=60).map(|user| hold(&mut scripts, &mut host, user, 1_000)).collect();
+    for _ in 0..50 {
+        ended(begin(&mut scripts, &mut host, ("waste", 1), "100000").1);
+    }
+    let hoards: Vec<CallId> =
+        (2..=60).map(|user| hold(&mut scripts, &mut host, user, 75_000)).collect();
+    scripts.excess_bytes();
+    let churner = weight(&scripts, tiny[0]);
+    assert!(hoards.iter().all(|call| weight(&scripts, *call) > churner), "{churner}");
+}
+
+/// Callers at an address to which no limits apply, say.
+#[test]
+fn calls_of_nobody_who_is_known_weigh_by_themselves() {
+    let mut host = TestHost::default();
+    let mut scripts = scripts_with(HOARDS, small(), &mut host);
+    let mut nobodys = |bytes: &str| {
+        let client_ip = Some("192.0.2.1".to_owned());
+        let context = CallContext { client_ip, ..CallContext::default() };
+        let call = next_id();
+        let of = GuestCall::Rpc { id: "nobodys", payload: bytes.as_bytes() };
+        assert_eq!(asked(scripts.call(&mut host, call, &context, of)), "a");
+        call
+    };
+    let (large, tiny) = (nobodys("1000000"), nobodys("10"));
+    scripts.cancel(large);
+    assert!(weight(&scripts, tiny) < 50_000, "{}", weight(&scripts, tiny));
 }
 
 /// Modules keep two megabytes, calls that wait three and a half.

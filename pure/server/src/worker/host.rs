@@ -20,6 +20,7 @@ use crate::settings::Settings;
 /// The host of a piece of a call on a worker.
 pub(super) struct WorkerHost<'a> {
     pub(super) now: Now,
+    pub(super) payer: Principal,
     pub(super) resources: &'a mut Resources,
     /// What the call has had so far.
     pub(super) spent: &'a mut Spent,
@@ -32,6 +33,10 @@ pub(super) struct WorkerHost<'a> {
 impl Host for WorkerHost<'_> {
     fn db(&mut self) -> &mut dyn Database {
         &mut *self.resources.db
+    }
+
+    fn payer(&self) -> Principal {
+        self.payer
     }
 
     fn commits(&self) -> bool {

@@ -304,7 +304,8 @@ impl Worker {
         let (resources, spent) = (&mut self.resources, &mut guest.spent);
         let (used, slice) = (&mut self.used, guest.slice.as_mut());
         let is_batched = slice.is_some();
-        let mut host = WorkerHost { now, resources, spent, used, slice };
+        let payer = guest.payer.principal;
+        let mut host = WorkerHost { now, payer, resources, spent, used, slice };
         let step = run(self.guests.of(guest.instance), &mut host);
         if !is_batched && self.resources.db.in_transaction() {
             // Cannot be: host functions close their own. Left open it would lock everybody out.

@@ -34,6 +34,13 @@ const RPCS: &str = "local nk = require('nakama')
         nk.stream_count({ mode = 100, label = 'lobby' })
         return tostring(#held)
     end, 'hoard')
+    nk.register_rpc(function(context, payload)
+        local bytes = tonumber((payload:match('%d+')))
+        local held = ('x'):rep(bytes) .. context.user_id .. payload
+        nk.stream_count({ mode = 100, label = 'lobby' })
+        return tostring(#held)
+    end, 'hold')
+    nk.register_rpc(function() local t = {} while true do t[#t + 1] = {} end end, 'take')
     local kept = {}
     nk.register_rpc(function()
         for number = 1, 50 do kept[#kept + 1] = ('k'):rep(100000) .. #kept end
@@ -126,6 +133,42 @@ fn whoever_hoards_memory_while_waiting_loses_what_was_hoarded_and_nobody_else_do
         |why: &String| why.contains("keep less while it waits, or raise runtime.memory_max_bytes");
     assert!(lost.iter().all(names), "{}", lost[0]);
     assert_eq!((rig.stat("jobs_waiting"), rig.stat("calls_waiting_now")), (0, 0));
+}
+
+/// A large call of each of theirs, and two small ones, which are begun anew when they end.
+#[test]
+fn small_calls_beside_a_large_one_save_no_hoard() {
+    let modules = &[("arena.lua", ARENA), ("rpcs.lua", RPCS)];
+    let rig = Rig::with(&Plan { small: true, modules, ..Plan::default() });
+    rig.rpc("create", "");
+    let neighbour = rig.login("neighbour").1;
+    let hoarders: Vec<String> = (0..8).map(|one| rig.login(&format!("hoarder{one}")).1).collect();
+    rig.freeze(rig.topology.rooms[0], true);
+    let waiting: Vec<Client> =
+        (0..4).map(|one| rig.begin_rpc(Some(&neighbour), "signal", &one.to_string())).collect();
+    let hold = |token: &String, payload: &str| rig.begin_rpc(Some(token), "hold", payload);
+    let (mut large, mut tiny) = (Vec::new(), Vec::new());
+    for token in &hoarders {
+        large.push(hold(token, "850000"));
+        tiny.extend(["10 one", "10 other"].map(|payload| (token, hold(token, payload))));
+        for (round, (token, call)) in tiny.iter_mut().enumerate() {
+            if !rig.body(*call).is_empty() {
+                *call = hold(token, &format!("10 anew {round}"));
+            }
+        }
+        assert_eq!(rig.rpc("echo", "x"), "x");
+    }
+    let is_ended = |client: &Client| rig.body(*client).contains("raise runtime.memory_max_bytes");
+    let ended = large.into_iter().filter(is_ended).count();
+    assert!((4..8).contains(&ended), "{ended} of 8");
+    // What they hold still is no more than half: whoever takes the rest ends alone.
+    let take = rig.begin_rpc(Some(&neighbour), "take", "");
+    let body = rig.body(take);
+    assert!(body.contains("runtime.memory_max_bytes"), "{body}");
+    rig.freeze(rig.topology.rooms[0], false);
+    rig.settle();
+    let bodies: Vec<String> = waiting.into_iter().map(|client| rig.body(client)).collect();
+    assert!(bodies.iter().all(|body| body.ends_with("for neighbour")), "{bodies:?}");
 }
 
 /// Modules keep five of the eight megabytes, and garbage fills the rest.
