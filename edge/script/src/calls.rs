@@ -281,7 +281,7 @@ impl Calls {
     /// Where the registered functions are defined; host functions have no place.
     fn locations(&self) -> Vec<(String, String)> {
         let hooks = [("before ", &self.before), ("after ", &self.after)];
-        let kinds = [("rpc ", &self.rpc), ("", &self.events)].into_iter().chain(hooks);
+        let kinds = [("rpc ", &self.rpc)].into_iter().chain(hooks).chain([("", &self.events)]);
         let all = kinds.flat_map(|(kind, functions)| {
             functions.iter().map(move |(name, function)| (format!("{kind}{name}"), function))
         });

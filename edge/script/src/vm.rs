@@ -159,9 +159,10 @@ impl Vm {
         let libraries = libraries | StdLib::COROUTINE;
         // No script can leave Rust's panics uncaught, as we abort on them anyway.
         let options = LuaOptions::new().catch_rust_panics(true);
-        // The first handle to a state collects all garbage when it is dropped, a clone does not: closing the
-        // state frees all of it anyway, for a third of the time. A stop ends thousands of matches at once.
-        let lua = Lua::new_with(libraries, options)?.clone();
+        // The first handle to a state collects all garbage when it is dropped, a clone does not. Closing the
+        // state frees all of it anyway, for a third of the time, and a stop ends thousands of matches at once.
+        let first = Lua::new_with(libraries, options)?;
+        let lua = first.clone();
         lua.set_memory_limit(memory_max_bytes)?;
         collect_closely(&lua);
         if purpose != Purpose::Match {
@@ -183,10 +184,8 @@ impl Vm {
         if sources.ordered {
             library::keep_order(&lua)?;
         }
-        if purpose == Purpose::Match {
-            // What is garbage by now makes room for what is to stay.
-            lua.gc_collect()?;
-        }
+        // What is garbage by now makes room for what is to stay.
+        drop(first);
         lua.set_interrupt(budget::tick);
         let held = HeldMemory::new(all, purpose == Purpose::Match);
         let is_lazy = Cell::new(false);

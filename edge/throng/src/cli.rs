@@ -211,66 +211,59 @@ pub fn command() -> Command {
         .subcommand(crate::ping::command())
         .subcommand(crate::flow::command())
         .subcommand(crate::host::command())
-        .subcommand(
-            Command::new("options")
-                .about("Print every option with its default, range and meaning")
-                .after_help("Examples:\n  throng options\n  throng options fetch")
-                .arg(Arg::new("word").value_name("WORD").help(
-                    "Only options with this word in their name, or, if there is none, in their meaning",
-                ))
-                .arg(flag("markdown", "As Markdown, the source of docs/configuration.md")),
-        )
-        .subcommand(
-            Command::new("keys").about("Print a configuration file with fresh keys").after_help(
-                "Example:\n  throng keys > keys.yaml && throng serve --config keys.yaml",
+        .subcommands(references())
+}
+
+/// What prints pages of reference.
+fn references() -> [Command; 4] {
+    [
+        Command::new("options")
+            .about("Print every option with its default, range and meaning")
+            .after_help("Examples:\n  throng options\n  throng options fetch")
+            .arg(Arg::new("word").value_name("WORD").help(
+                "Only options with this word in their name, or, if there is none, in their meaning",
+            ))
+            .arg(flag("markdown", "As Markdown, the source of docs/configuration.md")),
+        Command::new("keys")
+            .about("Print a configuration file with fresh keys")
+            .after_help("Example:\n  throng keys > keys.yaml && throng serve --config keys.yaml"),
+        Command::new("calls")
+            .about("Print the calls of the API: routes, requests, answers")
+            .after_help("Examples:\n  throng calls\n  throng calls storage")
+            .arg(
+                Arg::new("word").value_name("WORD").help("Only calls with this word in their name"),
+            )
+            .arg(flag("markdown", "As Markdown, the source of docs/api.md"))
+            .arg(
+                flag(
+                    "json",
+                    "As JSON, for programs: every call, and all messages with their fields",
+                )
+                .conflicts_with_all(["markdown", "word"]),
             ),
-        )
-        .subcommand(
-            Command::new("calls")
-                .about("Print the calls of the API: routes, requests, answers")
-                .after_help("Examples:\n  throng calls\n  throng calls storage")
-                .arg(
-                    Arg::new("word")
-                        .value_name("WORD")
-                        .help("Only calls with this word in their name"),
-                )
-                .arg(flag("markdown", "As Markdown, the source of docs/api.md"))
-                .arg(
-                    flag(
-                        "json",
-                        "As JSON, for programs: every call, and all messages with their fields",
-                    )
-                    .conflicts_with_all(["markdown", "word"]),
-                ),
-        )
-        .subcommand(
-            Command::new("functions")
-                .about("Print what modules may call: arguments, results, examples in Lua")
-                .after_help(
-                    "Examples:\n  throng functions\n  throng functions storage_write\n  \
+        Command::new("functions")
+            .about("Print what modules may call: arguments, results, examples in Lua")
+            .after_help(
+                "Examples:\n  throng functions\n  throng functions storage_write\n  \
                      throng functions --javascript storageWrite",
-                )
-                .arg(
-                    Arg::new("word")
-                        .value_name("WORD")
-                        .help(
-                            "Only functions with this word in their name, or, if there is none, in \
+            )
+            .arg(Arg::new("word").value_name("WORD").help(
+                "Only functions with this word in their name, or, if there is none, in \
                              their meaning",
-                        ),
+            ))
+            .arg(flag("javascript", "Under the names that they have in JavaScript"))
+            .arg(flag(
+                "markdown",
+                "As Markdown, the source of functions.md in docs/lua, docs/javascript",
+            ))
+            .arg(
+                flag(
+                    "json",
+                    "As JSON, for programs: every function with its arguments and results",
                 )
-                .arg(flag("javascript", "Under the names that they have in JavaScript"))
-                .arg(flag(
-                    "markdown",
-                    "As Markdown, the source of functions.md in docs/lua, docs/javascript",
-                ))
-                .arg(
-                    flag(
-                        "json",
-                        "As JSON, for programs: every function with its arguments and results",
-                    )
-                    .conflicts_with_all(["markdown", "javascript", "word"]),
-                ),
-        )
+                .conflicts_with_all(["markdown", "javascript", "word"]),
+            ),
+    ]
 }
 
 fn with_options(command: Command) -> Command {

@@ -11,7 +11,7 @@ use super::ping::Process;
 use super::process::Folder;
 
 /// Longer than any of it takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 fn server(folder: &Folder, more: &[&str]) -> (Process, Server) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_throng"));
