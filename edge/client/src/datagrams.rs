@@ -148,6 +148,8 @@ fn uuid_text(bytes: &[u8; 16]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use wire::datagram::Acks;
+
     use super::*;
 
     fn grant() -> Grant {
@@ -161,7 +163,7 @@ mod tests {
     }
 
     fn server(kind: Kind, sequence: u32, body: &[u8]) -> Vec<u8> {
-        let head = Head { kind, id: 1, sequence, acks: Default::default() };
+        let head = Head { kind, id: 1, sequence, acks: Acks::default() };
         let mut bytes = Vec::new();
         Key::new(&[7; KEY_BYTES]).seal(&head, body, &mut bytes);
         bytes
@@ -210,7 +212,7 @@ mod tests {
         assert!(all.heard(S, &back).message.is_none(), "a copy");
         assert!(all.heard(S, &bytes).message.is_none(), "one's own");
         assert!(all.heard(S, b"noise").answer.is_none());
-        let (head, _) =
+        let (head, ()) =
             Key::new(&[7; KEY_BYTES]).open(&all.due(S).unwrap()).map(|it| (it.0, ())).unwrap();
         assert_eq!(head.acks.newest, 9);
     }

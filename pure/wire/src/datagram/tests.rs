@@ -24,7 +24,7 @@ fn sealed(key: &Key, head: &Head, body: &[u8]) -> Vec<u8> {
 fn every_kind_and_size_reads_back() {
     for (_, kind) in Kind::ALL {
         for len in 0..=BODY_BYTES_MAX {
-            let body: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
+            let body: Vec<u8> = (0..len).map(|at| u8::try_from(at % 251).unwrap()).collect();
             let head = head(kind, u32::MAX);
             let bytes = sealed(&key(1), &head, &body);
             assert_eq!(bytes.len(), BYTES_MIN + len);
@@ -169,7 +169,7 @@ fn cut_messages_and_unknown_flags_are_none() {
 #[test]
 fn the_example_of_the_page_is_this_one() {
     let page = include_str!("../../../../docs/datagrams.md");
-    let secret: [u8; KEY_BYTES] = std::array::from_fn(|at| at as u8);
+    let secret: [u8; KEY_BYTES] = std::array::from_fn(|at| u8::try_from(at).unwrap());
     let message = MatchData {
         match_uuid: [0x5a, 0x0e, 0x8b, 0x1c, 0, 0, 0x40, 0, 0x80, 0, 0, 0, 0, 0, 0, 1],
         is_authoritative: true,

@@ -277,7 +277,7 @@ mod tests {
         let mut random = Random::from_number(3);
         let (mut peer, mut came, mut sent) = (believed(1), [0_usize; 4], [0_usize; 4]);
         for step in 0..20_000 {
-            let port = 2 + random.below(3) as u16;
+            let port = 2 + u16::try_from(random.below(3)).unwrap();
             let bytes = BYTES_MIN + random.below(1_163) as usize;
             came[usize::from(port) - 2] += bytes;
             let reply = hear(&mut peer, 200 + step * 20, port, bytes, Kind::ClientData, &[]);
