@@ -11,6 +11,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,6 +23,7 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -32,6 +34,7 @@ use crate::FetchSettings;
 use crate::address::Addresses;
 use crate::error::FetchError;
 use crate::head;
+use crate::metered::{self, Exceeded, Metered};
 use crate::names::Names;
 use crate::seats::{Seat, Seats};
 use crate::stats::FetchStats;
@@ -293,10 +296,10 @@ impl Carrier {
         let connected = timeout_at(until, self.connect(payer, &hop.target, until)).await;
         let stream = connected.map_err(|_| late())??;
         if !hop.target.is_tls {
-            return self.exchange(TokioIo::new(stream), hop).await;
+            return self.exchange(stream, hop).await;
         }
         let tls = timeout_at(until, self.encrypt(stream, hop)).await.map_err(|_| late())??;
-        self.exchange(TokioIo::new(tls), hop).await
+        self.exchange(tls, hop).await
     }
 
     /// A connection to the first address that may be connected to and can be. What was looked at is
@@ -355,26 +358,30 @@ impl Carrier {
     /// Asks over a connection and reads the answer.
     async fn exchange<S>(&self, stream: S, hop: &Hop) -> Result<Reply, FetchError>
     where
-        S: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let failed = |error: hyper::Error| FetchError::Http {
-            host: hop.target.to_string(),
-            why: words(&error),
+        let most = self.settings.answer_bytes_max;
+        let exceeded = Exceeded::default();
+        let failed = |error: hyper::Error| match exceeded.load(Ordering::Relaxed) {
+            true => FetchError::AnswerTooLarge { most },
+            false => FetchError::Http { host: hop.target.to_string(), why: words(&error) },
         };
+        let bytes_max = metered::bytes_max(most, HEAD_BYTES_MAX);
+        let stream = Metered::new(stream, bytes_max, Arc::clone(&exceeded));
         let (mut sender, connection) = http1::Builder::new()
             .title_case_headers(true)
             .max_buf_size(HEAD_BYTES_MAX)
             .max_headers(HEAD_LINES_MAX)
-            .handshake(stream)
+            .handshake(TokioIo::new(stream))
             .await
-            .map_err(failed)?;
+            .map_err(&failed)?;
         let _connection = Ends(tokio::spawn(connection));
-        let answer = sender.send_request(message(hop)?).await.map_err(failed)?;
+        let answer = sender.send_request(message(hop)?).await.map_err(&failed)?;
         if let Some(reply) = self.redirect(hop, &answer)? {
             return Ok(reply);
         }
         let (parts, content) = answer.into_parts();
-        let body = self.content(hop, content).await?;
+        let body = self.content(content, failed).await?;
         let mut headers: Vec<(String, Bytes)> = Vec::with_capacity(parts.headers.len());
         for name in parts.headers.keys() {
             let last = parts.headers.get_all(name).iter().next_back();
@@ -405,7 +412,11 @@ impl Carrier {
         Ok(Some(Reply::Redirect(answer.status(), target)))
     }
 
-    async fn content(&self, hop: &Hop, mut content: Incoming) -> Result<Bytes, FetchError> {
+    async fn content(
+        &self,
+        mut content: Incoming,
+        failed: impl Fn(hyper::Error) -> FetchError,
+    ) -> Result<Bytes, FetchError> {
         let most = self.settings.answer_bytes_max;
         let too_large = || FetchError::AnswerTooLarge { most };
         if content.size_hint().lower() > most as u64 {
@@ -414,10 +425,7 @@ impl Carrier {
         let mut held = self.held();
         let mut bytes: Vec<u8> = Vec::new();
         while let Some(frame) = content.frame().await {
-            let frame = frame.map_err(|error| FetchError::Http {
-                host: hop.target.to_string(),
-                why: words(&error),
-            })?;
+            let frame = frame.map_err(&failed)?;
             // Trailers are nothing that scripts see.
             let Ok(data) = frame.into_data() else { continue };
             if bytes.len() + data.len() > most {

@@ -20,6 +20,7 @@ mod carry;
 mod desk;
 mod error;
 mod head;
+mod metered;
 mod names;
 mod seats;
 mod stats;

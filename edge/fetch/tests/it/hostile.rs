@@ -24,6 +24,10 @@ fn what_has_no_end_ends() {
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", &*chunk),
         ("HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551615\r\n\r\n", &*piece),
         ("HTTP/1.1 200 OK\r\nContent-Length: 1048577\r\n\r\n", &*piece),
+        // What is no part of the content: interim answers, and a chunk's size that does not begin.
+        ("", "HTTP/1.1 100 Continue\r\n\r\n"),
+        ("HTTP/1.1 103 Early Hints\r\n\r\n", "HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n"),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "0000000000000000"),
     ] {
         let (head, piece) = (head.to_owned(), piece.to_owned());
         let shown = head.clone();
@@ -37,7 +41,6 @@ fn what_has_no_end_ends() {
         ("HTTP/1.1 200 OK\r\n", "X-A: b\r\n"),
         ("HTTP/1.1 200 OK\r\nX-A: ", "x"),
         ("HTTP/1.1 ", "2"),
-        ("", "HTTP/1.1 100 Continue\r\n\r\n"),
     ] {
         let server = Server::new(move |stream, _| endlessly(stream, head, piece.as_bytes()));
         // An answer that never begins ends with its time at the latest.
