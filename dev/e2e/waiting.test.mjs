@@ -20,6 +20,8 @@ const OPTIONS = {
   ...OPEN,
   "engine.workers": 2,
   "engine.rooms": 2,
+  // One user makes them until enough are on each room.
+  "match.matches_per_user_max": 10_000,
   "runtime.js_entrypoint": "waiting.js",
   shutdown_grace_sec: 2,
 };
