@@ -97,7 +97,7 @@ impl Sample {
 /// Adds its samples to the list.
 type Source = Box<dyn Fn(&mut Vec<Sample>) + Send>;
 
-/// Makes a page in HTML.
+/// Makes a page.
 type Page = Box<dyn Fn() -> String + Send>;
 
 /// Where the samples come from.
@@ -105,8 +105,8 @@ pub struct Registry {
     prefix: String,
     common: Vec<(&'static str, String)>,
     sources: Vec<Source>,
-    /// By their paths.
-    pages: Vec<(&'static str, Page)>,
+    /// By their paths, with their content types.
+    pages: Vec<(&'static str, &'static str, Page)>,
 }
 
 impl Registry {
@@ -127,15 +127,19 @@ impl Registry {
         self.sources.push(Box::new(source));
     }
 
-    /// Adds a page for people, which is asked when its path is.
-    pub fn add_page(&mut self, path: &'static str, page: impl Fn() -> String + Send + 'static) {
-        self.pages.push((path, Box::new(page)));
+    /// Adds a page of a content type, which is asked when its path is.
+    pub fn add_page(
+        &mut self,
+        (path, content_type): (&'static str, &'static str),
+        page: impl Fn() -> String + Send + 'static,
+    ) {
+        self.pages.push((path, content_type, Box::new(page)));
     }
 
     /// What a path is answered with: its content type and text. What is no page gets the samples.
     fn answer(&self, path: &str) -> (&'static str, String) {
-        match self.pages.iter().find(|(known, _)| *known == path) {
-            Some((_, page)) => ("text/html; charset=utf-8", page()),
+        match self.pages.iter().find(|(known, ..)| *known == path) {
+            Some((_, content_type, page)) => (content_type, page()),
             None => (SAMPLES_TYPE, self.render()),
         }
     }
@@ -398,7 +402,7 @@ mod tests {
     #[test]
     fn a_page_is_at_its_path_and_nowhere_else() {
         let mut registry = Registry::new("nakama", "n1", "");
-        registry.add_page("/zone", || "<p>here".to_owned());
+        registry.add_page(("/zone", "text/html; charset=utf-8"), || "<p>here".to_owned());
         let server = MetricsServer::start("127.0.0.1:0".parse().unwrap(), registry).unwrap();
         let page = ask(&server, b"GET /zone HTTP/1.1\r\n\r\n");
         assert!(page.contains("Content-Type: text/html") && page.ends_with("<p>here"), "{page}");

@@ -68,6 +68,12 @@ pub struct WorldSettings {
     pub ships_per_user: u32,
     /// `world.ships_per_address`: of one address that is not in `limit.exempt_addresses`; 0 is off.
     pub ships_per_address: u32,
+    /// `world.partition`: whether cells stay as they are cut when the zone begins, one for each room.
+    pub is_partition_static: bool,
+    /// `world.cells_permille`: of a tick's time, what a room may use for cells before it gives some away.
+    pub cells_permille: u16,
+    /// `world.near_ships`: the nearest ships, of which a client is told in each tick.
+    pub near_ships: usize,
     /// `world.packet_max_bytes`: of one snapshot, at least 128.
     pub packet_bytes_max: usize,
     /// `world.snapshot_interval_ms`: how old where ships are is at most after a restart; 0: nothing is saved.

@@ -396,6 +396,12 @@ counters! {
         counter zone_ticks_held,
         /// Ticks of the zone that were late by a whole one, so that time went slower.
         counter zone_ticks_slowed,
+        /// Cells of the zone that were cut in two.
+        counter zone_splits,
+        /// Cells of the zone that became one with the one beside them.
+        counter zone_merges,
+        /// Borders between two cells of the zone that were moved.
+        counter zone_border_moves,
         /// Entities that were handed from one cell of the zone to another.
         counter zone_hand_overs,
         /// Ticks that the zone's books did not agree with: an entity was lost, or there twice.

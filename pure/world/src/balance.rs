@@ -7,6 +7,9 @@
 //! splittable is far from what makes its halves mergeable, each condition must hold for a while,
 //! and a cell that was changed is left alone for a while, so that nothing swings.
 //!
+//! A partition may be **fixed** instead: as many cells as there are rooms, halved from the whole world, and
+//! no change after that, whatever they cost. It is what partitions that follow the load are compared with.
+//!
 //! What is deliberately not here: carrying changes out (`director`), and what to do when no cut
 //! helps because all stand in one place: that is told as [`Balance::is_crowded`].
 
@@ -69,6 +72,7 @@ pub struct Balance {
     idle_since: BTreeMap<(CellId, CellId), u32>,
     next_change: u32,
     is_crowded: bool,
+    is_fixed: bool,
 }
 
 impl Balance {
@@ -84,9 +88,15 @@ impl Balance {
             idle_since: BTreeMap::new(),
             next_change: 0,
             is_crowded: false,
+            is_fixed: false,
         };
         balance.stand(cell, 0, 0);
         balance
+    }
+
+    /// From now on the partition does not follow what cells cost.
+    pub fn fix(&mut self) {
+        self.is_fixed = true;
     }
 
     /// The room that computes a cell.
@@ -120,6 +130,9 @@ impl Balance {
 
     /// What should change in the tree now, if anything. `new` names a cell that would be new.
     pub fn decide(&mut self, tick: u32, tree: &Tree, new: CellId) -> Option<Change> {
+        if self.is_fixed {
+            return self.halve(tree, new);
+        }
         let pairs = tree.siblings();
         self.watch(tick, &pairs);
         if tick < self.next_change {
@@ -231,6 +244,21 @@ impl Balance {
         None
     }
 
+    /// Cuts the largest cell of a fixed partition in two equal ones, until each room has one.
+    fn halve(&self, tree: &Tree, above: CellId) -> Option<Change> {
+        let is_done = tree.cells().len() >= usize::from(self.rates.rooms);
+        let sides = |area: Area| [area.x1 - area.x0, area.y1 - area.y0].map(u32::from);
+        let cells = tree.cells().filter(|_| !is_done);
+        let (cell, area) = cells.max_by_key(|(id, area)| {
+            let [width, height] = sides(*area);
+            (width * height, std::cmp::Reverse(*id))
+        })?;
+        let axis = area.long_axis();
+        let (from, to) = area.span(axis);
+        let change = Change::Split { cell, axis, at: from + (to - from) / 2, above };
+        tree.changed(change).is_ok().then_some(change)
+    }
+
     /// The line that leaves most on its lighter side, if that is a relief.
     fn best_cut(&self, cell: CellId, area: Area) -> Option<(Axis, u16)> {
         let long = area.long_axis();
@@ -282,7 +310,9 @@ impl Balance {
     }
 
     fn emptiest_room(&self) -> u16 {
-        (0..self.rates.rooms).min_by_key(|room| self.room_ns(*room)).unwrap_or(0)
+        let cells = |room: u16| self.cells.values().filter(|it| it.room == room).count();
+        let cost_ns = |room: u16| if self.is_fixed { 0 } else { self.room_ns(room) };
+        (0..self.rates.rooms).min_by_key(|room| (cost_ns(*room), cells(*room))).unwrap_or(0)
     }
 
     fn permille(&self, cost_ns: u64) -> u64 {

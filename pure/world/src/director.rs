@@ -38,6 +38,8 @@ pub struct Released {
     pub tree: Arc<Tree>,
     /// A cell that begins with the next tick, and the room that computes it.
     pub starts: Option<(CellId, u16)>,
+    /// What makes the tree of the next tick of this one's; none where both are the same.
+    pub change: Option<Change>,
 }
 
 /// See the module.
@@ -87,6 +89,11 @@ impl Director {
     #[must_use]
     pub fn restored(settings: Settings, tick: u32, slots: Slots) -> Self {
         Self { tick: tick + 1, slots, ..Self::new(settings) }
+    }
+
+    /// From now on there are as many equal cells as rooms, whatever they cost.
+    pub fn fix_cells(&mut self) {
+        self.balance.fix();
     }
 
     /// Has cells give their entities away at the end of the next tick.
@@ -183,8 +190,9 @@ impl Director {
         let decided = self.change.take();
         let change = decided.or_else(|| self.balance.decide(self.tick, &self.tree, new));
         let next = change.and_then(|change| self.tree.changed(change).ok());
+        let change = change.filter(|_| next.is_some());
         let mut starts = None;
-        if let (Some(change), Some(_)) = (change, &next) {
+        if let Some(change) = change {
             self.balance.changed(self.tick, change);
             if let Change::Split { above, .. } = change {
                 self.cells_made = self.cells_made.max(above.0 + 1);
@@ -213,6 +221,6 @@ impl Director {
         self.undone.insert(tick, self.tree.cells().len());
         self.tick += 1;
         let tree = std::mem::replace(&mut self.tree, next);
-        Some(Released { orders, tree, starts })
+        Some(Released { orders, tree, starts, change })
     }
 }

@@ -73,7 +73,17 @@ pub struct Interest {
 impl Default for Interest {
     /// At 20 Hz: 32 at 20 Hz, up to 128 at 10, up to 512 at 5, the rest at 1.
     fn default() -> Self {
-        Self { radius_bins: 8, ranks: [32, 128, 512], periods: [1, 2, 4, 20], has_summaries: false }
+        Self::of_near(32)
+    }
+}
+
+impl Interest {
+    /// So many in each tick, up to four times as many in every second, up to sixteen times as many in every
+    /// fourth, the rest in every twentieth.
+    #[must_use]
+    pub fn of_near(near: usize) -> Self {
+        let ranks = [1, 4, 16].map(|times: usize| near.saturating_mul(times));
+        Self { radius_bins: 8, ranks, periods: [1, 2, 4, 20], has_summaries: false }
     }
 }
 

@@ -71,7 +71,9 @@ impl Gauges {
         registry.add(move |out| out.push(Sample::gauge("build", help, 1).with("version", version)));
         if let Some(world) = &config.world {
             let (rooms, tick_rate_hz) = (self.rooms.clone(), world.tick_rate_hz);
-            registry.add_page("/zone", move || map::page(&rooms, tick_rate_hz));
+            let (of_json, html) = (rooms.clone(), "text/html; charset=utf-8");
+            registry.add_page(("/zone", html), move || map::page(&rooms, tick_rate_hz));
+            registry.add_page(("/zone.json", "application/json"), move || map::json(&of_json));
         }
         registry.add(move |out| {
             sum(self.cores.iter().map(|stats| stats.samples()), "core", out);

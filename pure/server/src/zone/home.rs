@@ -18,7 +18,7 @@ use event::{Now, Random};
 use game::match_id::MatchId;
 use uuid::Uuid;
 use world::{
-    Admission, Bounds, CellId, Control, Controls, Director, Drone, Entity, EntityId, Event,
+    Admission, Bounds, CellId, Change, Control, Controls, Director, Drone, Entity, EntityId, Event,
     FromClient, Interest, Ledger, Load, Numbered, Orders, Overload, Pilot as SavedPilot, Point,
     Published, Rates, Resend, Saved, Score, Settings, Slots, Tree, Welcome, mix, owner, units,
 };
@@ -28,10 +28,8 @@ use super::saving::Saving;
 use super::viewers::Packet;
 use crate::mail::{Member, RoomIndex, ZoneAck, ZoneDone, ZoneMail, ZoneSave, ZoneShow, ZoneTick};
 use crate::settings::WorldSettings;
-use crate::stats::{CellShown, RoomStats};
+use crate::stats::{CellShown, Counter, RoomStats};
 
-/// Of a tick's time, what a room may use for cells before it gives some away, in thousandths.
-const CELLS_PERMILLE: u64 = 700;
 /// Time goes no slower than this, in thousandths.
 const TAU_FLOOR_PERMILLE: u16 = 100;
 /// A tick that begins later than this is counted as late, in nanoseconds.
@@ -140,7 +138,8 @@ impl Home {
     ) -> Self {
         let tick_rate_hz = u32::from(settings.tick_rate_hz);
         let period_ns = 1_000_000_000 / u64::from(tick_rate_hz);
-        let rates = Rates { tick_rate_hz, budget_ns: period_ns * CELLS_PERMILLE / 1_000, rooms };
+        let budget_ns = period_ns * u64::from(settings.cells_permille) / 1_000;
+        let rates = Rates { tick_rate_hz, budget_ns, rooms };
         let bounds = Bounds { fanouts_max: 1, tau_floor_permille: TAU_FLOOR_PERMILLE };
         let of_zone = Settings { bins: settings.bins, rates, ahead_ticks: 1 };
         let mut home = Self {
@@ -175,6 +174,9 @@ impl Home {
         };
         if let Some(saved) = saved {
             home.restore(saved, of_zone);
+        }
+        if home.settings.is_partition_static {
+            home.director.fix_cells();
         }
         while home.bots.len() < home.settings.bots as usize {
             let Some(ship) = home.spawn() else { break };
@@ -566,6 +568,7 @@ impl Home {
             tracing::error!("the zone's books are wrong: {fault}");
         }
         self.note(&orders);
+        released.change.into_iter().for_each(|change| counter_of(change, stats).up());
         self.rooms.extend(released.starts);
         let next = &orders.next;
         self.rooms.retain(|id, _| tree.area(*id).is_some() || next.area(*id).is_some());
@@ -745,7 +748,7 @@ impl Home {
         let show = ZoneShow {
             home: self.me,
             cells: newest.clone(),
-            interest: self.overload.interest(&Interest::default()),
+            interest: self.overload.interest(&Interest::of_near(self.settings.near_ships)),
             match_id: self.match_id.clone(),
             comes: std::mem::take(&mut audience.comes),
             goes: std::mem::take(&mut audience.goes),
@@ -777,6 +780,15 @@ impl Home {
     #[cfg(test)]
     pub(super) fn director(&mut self) -> &mut Director {
         &mut self.director
+    }
+}
+
+/// What counts a change of the partition.
+fn counter_of(change: Change, stats: &RoomStats) -> &Counter {
+    match change {
+        Change::Split { .. } => &stats.zone_splits,
+        Change::Merge { .. } => &stats.zone_merges,
+        Change::Nudge { .. } => &stats.zone_border_moves,
     }
 }
 

@@ -65,6 +65,21 @@ fn a_hot_spot_is_split_then_followed_then_merged() {
 }
 
 #[test]
+fn a_fixed_partition_has_an_equal_cell_for_each_room_whatever_they_cost() {
+    let mut load = Load::new();
+    load.balance.fix();
+    let spot = Area { x0: 10, y0: 10, x1: 26, y1: 26 };
+    load.run(60, spot, 1_000, 20_000);
+    load.run(60, spot, 1_000, 500);
+    let cells: Vec<(u16, u32)> =
+        load.tree.cells().map(|(id, area)| (load.balance.room(id), area.bins())).collect();
+    let quarter = 64 * 64 / 4;
+    assert_eq!(cells, [(0, quarter), (1, quarter), (2, quarter), (3, quarter)]);
+    assert_eq!(load.changes.len(), 3, "{:?}", load.changes);
+    assert!(load.balance.fullest_permille() > 0);
+}
+
+#[test]
 fn a_crowd_in_one_place_is_told_not_split() {
     let mut load = Load::new();
     load.run(10, Area { x0: 5, y0: 5, x1: 6, y1: 6 }, 1_000, 20_000);

@@ -75,6 +75,29 @@ pub(super) const ROWS: &[Opt] = &[
         "The same of one address that is not in `limit.exempt_addresses`. 0 turns the limit off.",
     ),
     ours(
+        "world.partition",
+        Kind::Choice(&["dynamic", "static"]),
+        "dynamic",
+        "How the world is divided among `engine.rooms`: by what its parts cost, following ships as they move \
+         (dynamic), or into as many equal parts as there are rooms, for good (static), to see what the first is \
+         worth.",
+    ),
+    ours(
+        "world.cells_permille",
+        number(1, 900, "‰"),
+        "700",
+        "Of a tick's time, what one of `engine.rooms` may use to compute its parts of the world before it gives \
+         some to another, in thousandths. Less leaves its matches more time.",
+    ),
+    ours(
+        "world.near_ships",
+        number(1, 4_096, "ships"),
+        "32",
+        "The nearest ships, of which a client is told in each tick; up to four times as many follow in every \
+         second tick, up to sixteen times as many in every fourth, the rest in every twentieth, as \
+         `world.packet_max_bytes` allows.",
+    ),
+    ours(
         "world.packet_max_bytes",
         number(128, 16_384, "bytes"),
         "1200",
