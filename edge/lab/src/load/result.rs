@@ -26,4 +26,5 @@ pub(crate) use second::STRETCH_S_MIN;
 pub use second::{Lacking, Ramp, Second, SecondOp};
 pub use series::csv;
 pub use summary::{EndingTimes, OpSummary, RESULT_VERSION, ServerCost, Summary};
+pub(crate) use zone::ZoneCell;
 pub use zone::{Bounds, Lengths, ZoneSecond, ZoneServer, ZoneSummary};

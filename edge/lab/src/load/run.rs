@@ -4,13 +4,15 @@
 pub(crate) mod collect;
 mod here;
 mod kinds;
+mod metrics;
 mod plan;
 mod workers;
 
 use std::sync::Arc;
 
-use collect::{Collector, MetricsWatch, ServerWatch};
+use collect::{Collector, ServerWatch};
 use here::Here;
+use metrics::MetricsWatch;
 pub use plan::{Plan, RunError, Share, TARGETS_MAX, check};
 use plan::{check_players, dials, generator_settings};
 use workers::Workers;

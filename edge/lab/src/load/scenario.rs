@@ -43,6 +43,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("ws-room-8", include_str!("../../../../scenarios/ws-room-8.toml")),
     ("match", include_str!("../../../../scenarios/match.toml")),
     ("zone", include_str!("../../../../scenarios/zone.toml")),
+    ("zone-churn", include_str!("../../../../scenarios/zone-churn.toml")),
 ];
 
 /// The text of a built-in scenario.
@@ -287,18 +288,25 @@ pub enum Audience {
 /// Where pilots of the zone fly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fleet {
-    /// Each from place to place, anywhere.
+    /// Each from place to place, anywhere, at two thirds of the top speed.
     Spread,
+    /// Each from one edge of the world to another, at the top speed.
+    Fast,
     /// All in the middle of the world, in each other's sight.
     Crowd,
-    /// All around one place, which moves through the world and back.
-    Moving,
+    /// Two fleets, each around a place of its own; the places fly through the world towards each other, meet
+    /// in the middle, pass, and turn.
+    Converge,
 }
 
 impl Fleet {
     /// All of them, with their words.
-    pub(crate) const ALL: [(&str, Self); 3] =
-        [("spread", Self::Spread), ("crowd", Self::Crowd), ("moving", Self::Moving)];
+    pub(crate) const ALL: [(&str, Self); 4] = [
+        ("spread", Self::Spread),
+        ("fast", Self::Fast),
+        ("crowd", Self::Crowd),
+        ("converge", Self::Converge),
+    ];
 }
 
 /// A think time.

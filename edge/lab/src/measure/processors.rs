@@ -101,22 +101,33 @@ pub(crate) fn cpus() -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
 }
 
+/// The processors that process `pid` may use; none of one that is gone.
+pub(crate) fn cpus_of(pid: u32) -> Vec<usize> {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    let Some(set) = pid.and_then(|pid| sched_getaffinity(Some(pid)).ok()) else {
+        return Vec::new();
+    };
+    (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
+}
+
 /// Whether process `pid` may run on this processor; a process that is gone may not.
 pub(crate) fn may_run_on(pid: u32, cpu: usize) -> bool {
-    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
-    let set = pid.and_then(|pid| rustix::thread::sched_getaffinity(Some(pid)).ok());
-    set.is_some_and(|set| cpu < rustix::thread::CpuSet::MAX_CPU && set.is_set(cpu))
+    cpus_of(pid).contains(&cpu)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Unbind, cpus, give_way, pin_thread};
+    use super::{Unbind, cpus, cpus_of, give_way, pin_thread};
     use crate::doctor::{Tree, facts::online};
 
     #[test]
     fn processors_of_the_machine_are_those_that_are_online() {
         let online = online(&Tree::here());
         assert!(cpus().iter().all(|cpu| online.contains(cpu)));
+        assert_eq!(
+            (cpus_of(std::process::id()).is_empty(), cpus_of(u32::MAX)),
+            (false, Vec::new())
+        );
     }
 
     #[test]

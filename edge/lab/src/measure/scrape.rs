@@ -25,15 +25,7 @@ pub(crate) struct Scrape {
 impl Scrape {
     /// Reads the page at `host:port`; none if it does not come.
     pub(crate) fn read(address: &str) -> Option<Self> {
-        let address = address.parse().ok()?;
-        let mut stream = TcpStream::connect_timeout(&address, WAIT).ok()?;
-        stream.set_read_timeout(Some(WAIT)).ok()?;
-        stream.set_write_timeout(Some(WAIT)).ok()?;
-        let ask = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-        stream.write_all(ask.as_bytes()).ok()?;
-        let mut page = Vec::new();
-        stream.take(PAGE_BYTES_MAX).read_to_end(&mut page).ok()?;
-        Some(Self::parse(&String::from_utf8_lossy(&page)))
+        Some(Self::parse(&page(address, "/metrics")?))
     }
 
     /// Reads lines `name{label="value",…} number`; all others say nothing.
@@ -77,6 +69,19 @@ impl Scrape {
         let (end, _) = counts.iter().find(|(_, count)| all > 0.0 && *count >= all * share)?;
         end.is_finite().then_some(*end)
     }
+}
+
+/// A page of the metrics port at `host:port`, with its head; none if it does not come.
+pub(crate) fn page(address: &str, path: &str) -> Option<String> {
+    let address = address.parse().ok()?;
+    let mut stream = TcpStream::connect_timeout(&address, WAIT).ok()?;
+    stream.set_read_timeout(Some(WAIT)).ok()?;
+    stream.set_write_timeout(Some(WAIT)).ok()?;
+    let ask = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(ask.as_bytes()).ok()?;
+    let mut page = Vec::new();
+    stream.take(PAGE_BYTES_MAX).read_to_end(&mut page).ok()?;
+    Some(String::from_utf8_lossy(&page).into_owned())
 }
 
 /// By its name, or by that behind a prefix.

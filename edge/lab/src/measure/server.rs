@@ -19,7 +19,7 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid,
 };
 
-use super::scrape::Scrape;
+use super::scrape::{self, Scrape};
 use super::secrets::without_keys;
 use super::target::{Target, TargetError};
 
@@ -67,6 +67,12 @@ impl Metrics {
     /// Reads them; none if the server has not told where they are, or does not answer there.
     pub(crate) fn read(&self) -> Option<Scrape> {
         Scrape::read(&self.0.metrics()?)
+    }
+
+    /// Reads another page of the same port, without its head.
+    pub(crate) fn page(&self, path: &str) -> Option<String> {
+        let page = scrape::page(&self.0.metrics()?, path)?;
+        page.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
     }
 }
 

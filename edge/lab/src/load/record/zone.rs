@@ -30,6 +30,12 @@ pub(crate) struct ZoneRecord {
     pub(crate) different: u64,
     /// Samples of which the ship's own pilot was told nothing in that tick.
     pub(crate) unknown: u64,
+    /// Ships that had been in sight of a pilot for long, and that it knew.
+    pub(crate) seen: u64,
+    /// Likewise, and that it did not know.
+    pub(crate) unseen: u64,
+    /// Ships that had been out of sight for long, and that it knew nevertheless.
+    pub(crate) lingering: u64,
     /// Ticks by which the newest snapshot's has risen.
     pub(crate) ticks: u64,
     /// Ticks in a second, as pilots were told.
@@ -75,6 +81,9 @@ impl ZoneRecord {
             (&mut self.same, other.same),
             (&mut self.different, other.different),
             (&mut self.unknown, other.unknown),
+            (&mut self.seen, other.seen),
+            (&mut self.unseen, other.unseen),
+            (&mut self.lingering, other.lingering),
         ] {
             *mine += theirs;
         }

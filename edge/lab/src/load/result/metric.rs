@@ -249,22 +249,32 @@ const ROWS: &[Row] = &[
     ),
     of_run(
         (
-            "updates",
+            "application_messages",
             Unit::Number,
             Span::Counted,
-            "application messages of the zone's pilots a second",
+            "updates of a ship for a pilot of the zone, a second",
         ),
         |run| run.zone.as_ref().map(|it| it.updates_per_s),
         None,
     ),
     of_run(
         (
-            "updates_per_cpu_s",
+            "application_messages_per_cpu_s",
             Unit::Number,
             Span::Counted,
-            "application messages per CPU-second of the server",
+            "per CPU-second of the server",
         ),
         |run| run.zone.as_ref()?.updates_per_cpu_s,
+        None,
+    ),
+    of_run(
+        (
+            "application_messages_per_core",
+            Unit::Number,
+            Span::Counted,
+            "a second, for each core that it may run on",
+        ),
+        |run| run.zone.as_ref()?.updates_per_core(),
         None,
     ),
     of_run(
@@ -275,6 +285,36 @@ const ROWS: &[Row] = &[
             "how old what a pilot of the zone knows of another's ship is",
         ),
         |run| run.zone.as_ref()?.staleness.p99().map(float),
+        None,
+    ),
+    of_run(
+        (
+            "tick_late_p99",
+            Unit::Time,
+            Span::Counted,
+            "how late the zone's ticks began: the end of a bucket",
+        ),
+        |run| run.zone.as_ref()?.server.as_ref()?.late.p99_us.map(|us| float(us) * 1e3),
+        None,
+    ),
+    of_run(
+        (
+            "fullest_room",
+            Unit::Time,
+            Span::Counted,
+            "what a tick's cells cost the room with most of them",
+        ),
+        |run| run.zone.as_ref()?.server.as_ref()?.fullest_room_ns(),
+        None,
+    ),
+    of_run(
+        ("hand_overs", Unit::Number, Span::Counted, "ships that changed cells of the zone"),
+        |run| run.zone.as_ref()?.server.as_ref().map(|it| float(it.hand_overs)),
+        None,
+    ),
+    of_run(
+        ("unseen", Unit::Number, Span::Counted, "ships in sight that pilots had not been told of"),
+        |run| run.zone.as_ref().map(|it| float(it.unseen)),
         None,
     ),
     of_run(
@@ -657,7 +697,7 @@ mod tests {
     #[test]
     fn every_name_is_understood_and_stands_on_every_page() {
         let all = names(false);
-        assert_eq!(all.len(), names(true).len() + 24);
+        assert_eq!(all.len(), names(true).len() + 29);
         for name in &all {
             assert!(Metric::parse(name, false).is_ok(), "{name}");
         }

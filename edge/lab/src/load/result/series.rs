@@ -31,7 +31,7 @@ const FLOW: [FlowColumn; 13] = [
 type ZoneColumn = (&'static str, fn(&ZoneSecond) -> f64);
 
 /// What their seconds have besides.
-const ZONE: [ZoneColumn; 10] = [
+const ZONE: [ZoneColumn; 11] = [
     ("updates", |it| float(it.updates)),
     ("snapshots", |it| float(it.snapshots)),
     ("ticks", |it| float(it.ticks)),
@@ -42,6 +42,7 @@ const ZONE: [ZoneColumn; 10] = [
     ("error_p99_mm", |it| float(it.error_p99_mm)),
     ("cells", |it| float(it.cells)),
     ("hand_overs", |it| float(it.hand_overs)),
+    ("fullest_room_us", |it| float(it.rooms_us().into_values().max().unwrap_or(0))),
 ];
 
 /// The table with its head line. Times are microseconds, rates per second, processors shares of
@@ -136,7 +137,7 @@ fn of_zone(out: &mut String, summary: &Summary, second: &Second) {
     if summary.zone.is_none() {
         return;
     }
-    let zone = second.zone.unwrap_or_default();
+    let zone = second.zone.clone().unwrap_or_default();
     for (_, value) in ZONE {
         // Writing to a String cannot fail.
         let _ = write!(out, ",{:.3}", value(&zone));

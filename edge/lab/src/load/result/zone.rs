@@ -3,6 +3,8 @@
 //!
 //! In: what pilots were told, and what the server says of itself. Out: a part of `result.json`.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +25,9 @@ pub struct ZoneSummary {
     pub updates_per_s: f64,
     /// The same per CPU-second of the server; none where that was not measured.
     pub updates_per_cpu_s: Option<f64>,
+    /// Processors that the server may run on; none where that is not known.
+    #[serde(default)]
+    pub server_cores: Option<u32>,
     /// Snapshots that they came in.
     pub snapshots: u64,
     /// Bytes of a snapshot, in the mean, without what carries it.
@@ -41,6 +46,15 @@ pub struct ZoneSummary {
     pub different: u64,
     /// Samples with nothing to compare with.
     pub unknown: u64,
+    /// Ships of other pilots that had been well within a pilot's sight for 160 ticks, and that it knew.
+    #[serde(default)]
+    pub seen: u64,
+    /// Likewise, and that it had never been told of: none, unless something is broken.
+    #[serde(default)]
+    pub unseen: u64,
+    /// Ships that had been well beyond a pilot's sight for 160 ticks, and that it was not told to forget: likewise.
+    #[serde(default)]
+    pub lingering: u64,
     /// How old what a pilot knows of another's ship is when a snapshot has come.
     pub staleness: Percentiles,
     /// How far from where it is believed to be that ship is then.
@@ -88,7 +102,7 @@ impl Lengths {
 
 /// What the server's metrics say of the zone. Percentiles are the upper ends of the buckets that they
 /// lie in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ZoneServer {
     /// Ticks.
     pub ticks: u64,
@@ -112,6 +126,40 @@ pub struct ZoneServer {
     pub faults: u64,
     /// The fewest and most cells.
     pub cells: (u64, u64),
+    /// Cells that were cut in two.
+    #[serde(default)]
+    pub splits: u64,
+    /// Cells that became one with the one beside them.
+    #[serde(default)]
+    pub merges: u64,
+    /// Borders between two cells that were moved.
+    #[serde(default)]
+    pub border_moves: u64,
+    /// Processor time of a tick's cells on the room that had most of them, smoothed by the server, at the end
+    /// of each second, in microseconds.
+    #[serde(default)]
+    pub fullest_room_us: Vec<u64>,
+    /// The same of all rooms together.
+    #[serde(default)]
+    pub all_rooms_us: Vec<u64>,
+}
+
+impl ZoneServer {
+    /// The mean of what the fullest room's cells cost in a tick, in nanoseconds.
+    pub(crate) fn fullest_room_ns(&self) -> Option<f64> {
+        mean(&self.fullest_room_us).map(|us| us * 1e3)
+    }
+
+    /// What the fullest room has of the cells' cost, in the mean of all seconds.
+    pub(crate) fn fullest_share(&self) -> Option<f64> {
+        let (fullest, all) = (mean(&self.fullest_room_us)?, mean(&self.all_rooms_us)?);
+        (all > 0.0).then(|| fullest / all)
+    }
+}
+
+fn mean(values: &[u64]) -> Option<f64> {
+    let sum: u64 = values.iter().sum();
+    (!values.is_empty()).then(|| float(sum) / float(values.len() as u64))
 }
 
 /// Percentiles by buckets, in microseconds; none beyond the last bucket.
@@ -125,8 +173,21 @@ pub struct Bounds {
     pub p999_us: Option<u64>,
 }
 
+/// A cell of the zone, as the server tells of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ZoneCell {
+    /// First column and row of bins of 64 m, and those behind the last.
+    pub area: [u16; 4],
+    /// The room that computes it.
+    pub room: u16,
+    /// Ships in it.
+    pub ships: u32,
+    /// Processor time of a tick, smoothed, in microseconds.
+    pub cost_us: u32,
+}
+
 /// The zone in one second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ZoneSecond {
     /// Application messages.
     pub updates: u64,
@@ -148,9 +209,24 @@ pub struct ZoneSecond {
     pub cells: u64,
     /// Ships that changed cells in it, likewise.
     pub hand_overs: u64,
+    /// Bins on a side of the world, likewise.
+    #[serde(default)]
+    pub bins: u16,
+    /// Where the cells are at its end, likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub map: Vec<ZoneCell>,
 }
 
 impl ZoneSecond {
+    /// What the cells of each room cost in a tick at its end, in microseconds, by room.
+    pub(crate) fn rooms_us(&self) -> BTreeMap<u16, u64> {
+        let mut rooms = BTreeMap::new();
+        for cell in &self.map {
+            *rooms.entry(cell.room).or_default() += u64::from(cell.cost_us);
+        }
+        rooms
+    }
+
     /// Adds a neighbour: sums, and the worst of the rest.
     pub(crate) fn join(&mut self, other: &Self) {
         self.updates = self.updates.saturating_add(other.updates);
@@ -185,8 +261,7 @@ impl ZoneSecond {
             stale_p99_ns: stale.p99_ns,
             error_p50_mm: error.p50_mm,
             error_p99_mm: error.p99_mm,
-            cells: 0,
-            hand_overs: 0,
+            ..Self::default()
         })
     }
 }
@@ -206,6 +281,9 @@ impl ZoneSummary {
             same: record.same,
             different: record.different,
             unknown: record.unknown,
+            seen: record.seen,
+            unseen: record.unseen,
+            lingering: record.lingering,
             staleness: Percentiles::of(record.staleness.histogram()),
             view_error: Lengths::of(&record.error_mm),
             tick_rate_hz: record.tick_rate_hz,
@@ -235,27 +313,46 @@ impl ZoneSummary {
             let count = group(self.different);
             reasons.push(format!("{count} of the updates that were compared were wrong"));
         }
-        let faults = self.server.map_or(0, |it| it.faults);
+        if self.unseen > 0 {
+            let (unseen, all) = (group(self.unseen), group(self.unseen + self.seen));
+            reasons.push(format!(
+                "pilots had not been told of {unseen} of {all} ships that had been in sight for long"
+            ));
+        }
+        if self.lingering > 0 {
+            let count = group(self.lingering);
+            reasons.push(format!(
+                "pilots had not been told to forget {count} ships that had been out of sight for long"
+            ));
+        }
+        let faults = self.server.as_ref().map_or(0, |it| it.faults);
         if faults > 0 {
             reasons.push(format!("the zone lost or doubled ships in {} ticks", group(faults)));
         }
         reasons
     }
 
-    /// The headline, with what it counts in the same sentence.
+    /// The headline.
     pub(crate) fn claim(&self) -> String {
-        let compared = self.same + self.different;
         let per_cpu_s = match self.updates_per_cpu_s {
             Some(it) => format!("{} per CPU-second of the server", group_rounded(it)),
             None => "the server's CPU was not measured".to_owned(),
         };
         format!(
-            "application messages: {} per second, {per_cpu_s} (each the update of one ship, its place \
-             within 1 cm, velocity, direction within 1° and health, for one pilot, which has decoded it, \
-             applied it, and not had it before; {} of them, {:.2} %, were compared with what the ship's own \
-             pilot was told, and {} differed; acknowledgements, controls, summaries and what is told again do \
-             not count; the server's CPU is that of its processes, in user mode and in the kernel)",
-            group_rounded(self.updates_per_s),
+            "application messages: {} per second, {per_cpu_s}",
+            group_rounded(self.updates_per_s)
+        )
+    }
+
+    /// What the headline counts.
+    pub(crate) fn definition(&self) -> String {
+        let compared = self.same + self.different;
+        format!(
+            "each the update of one ship, its place within 1 cm, velocity, direction within 1° and health, \
+             for one pilot, which has decoded it, applied it, and not had it before; {} of them, {:.2} %, were \
+             compared with what the ship's own pilot was told, and {} differed; acknowledgements, controls, \
+             summaries and what is told again do not count; the server's CPU is that of its processes, in user \
+             mode and in the kernel",
             group(compared),
             float(compared) * 100.0 / float(self.updates.max(1)),
             match self.different {
@@ -263,6 +360,11 @@ impl ZoneSummary {
                 count => group(count),
             },
         )
+    }
+
+    /// Application messages a second for each processor that the server may run on.
+    pub(crate) fn updates_per_core(&self) -> Option<f64> {
+        self.server_cores.filter(|it| *it > 0).map(|it| self.updates_per_s / f64::from(it))
     }
 }
 
@@ -272,7 +374,7 @@ fn group_rounded(number: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::ZoneSummary;
+    use super::{ZoneCell, ZoneSecond, ZoneServer, ZoneSummary};
 
     fn good() -> ZoneSummary {
         ZoneSummary {
@@ -288,15 +390,33 @@ mod tests {
     }
 
     #[test]
-    fn the_claim_says_what_it_counts() {
-        let text = good().claim();
-        let start =
-            "application messages: 20,000 per second, 123,457 per CPU-second of the server (each ";
-        assert!(text.starts_with(start), "{text}");
+    fn the_claim_is_a_line_and_its_definition_another() {
+        let line = "application messages: 20,000 per second, 123,457 per CPU-second of the server";
+        assert_eq!(good().claim(), line);
+        let text = good().definition();
         assert!(
             text.contains("99 of them, 0.01 %, were compared") && text.contains("none differed"),
             "{text}"
         );
+        let cores = ZoneSummary { server_cores: Some(2), ..good() };
+        assert_eq!(cores.updates_per_core(), Some(10_000.0));
+        assert_eq!(good().updates_per_core(), None);
+    }
+
+    #[test]
+    fn the_fullest_room_is_told_as_it_was_in_the_mean() {
+        let cell = |room, cost_us| ZoneCell { room, cost_us, ..ZoneCell::default() };
+        let second =
+            ZoneSecond { map: vec![cell(0, 5), cell(1, 7), cell(0, 4)], ..ZoneSecond::default() };
+        assert_eq!(second.rooms_us().into_values().collect::<Vec<_>>(), [9, 7]);
+        let server = ZoneServer {
+            fullest_room_us: vec![9, 7],
+            all_rooms_us: vec![16, 16],
+            ..ZoneServer::default()
+        };
+        assert_eq!(server.fullest_room_ns(), Some(8_000.0));
+        assert_eq!(server.fullest_share(), Some(0.5));
+        assert_eq!(ZoneServer::default().fullest_share(), None);
     }
 
     #[test]
@@ -306,6 +426,11 @@ mod tests {
             (ZoneSummary { tau_permille: 900, ..good() }, "time was dilated: it went at 90 %"),
             (ZoneSummary { ticks_per_s: 19.5, ..good() }, "ticks were missed: 19.50"),
             (ZoneSummary { different: 1, ..good() }, "1 of the updates"),
+            (
+                ZoneSummary { unseen: 2, seen: 5, ..good() },
+                "pilots had not been told of 2 of 7 ships",
+            ),
+            (ZoneSummary { lingering: 3, ..good() }, "pilots had not been told to forget 3 ships"),
         ] {
             let found = bad.invalid().join("; ");
             assert!(found.starts_with(wanted), "{found}");

@@ -1,10 +1,12 @@
 //! Adds up what generators tell: totals, the seconds, samples of the server at the edges of the
 //! counted time. The figures come out as a [`Summary`].
 
+use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::kinds::Kinds;
+use super::metrics::MetricsWatch;
 use super::plan::{Plan, RunError, unix_now};
 use crate::load::generator::Event;
 use crate::load::record::{OwnRecord, Record, Stage};
@@ -12,15 +14,14 @@ use crate::load::result::Second;
 use crate::load::result::summary::{
     DataSummary, GeneratorCost, PLAYERS_MIN, RESULT_VERSION, RampCost, Settings, Summary, TlsAsked,
 };
-use crate::load::result::{Bounds, Progress, Watch, ZoneServer, ZoneSummary};
+use crate::load::result::{Progress, Watch, ZoneSummary};
 use crate::load::scenario::program::{Op, Program};
 use crate::measure::hlog::{Intervals, Kind};
 use crate::measure::number::seconds;
 use crate::measure::percentiles::Percentiles;
 use crate::measure::process::{ProcessSample, Watched, own_cpu, own_resident_bytes};
-use crate::measure::scrape::Scrape;
+use crate::measure::processors::cpus_of;
 use crate::measure::secrets::{KEY, is_secret};
-use crate::measure::server::Metrics;
 use crate::measure::target::Target;
 use crate::measure::tls::Trust;
 
@@ -35,12 +36,17 @@ pub(super) struct ServerWatch {
     start: Option<(ProcessSample, Instant)>,
     end: Option<(ProcessSample, Instant)>,
     last: Duration,
+    /// Processors that they may use; none where that is not known.
+    cores: Option<u32>,
 }
 
 impl ServerWatch {
     pub(super) fn new(watched: Watched, before: ProcessSample) -> Self {
+        let pids = watched.pids();
+        let cores: BTreeSet<usize> = pids.iter().flat_map(|pid| cpus_of(*pid)).collect();
         Self {
-            pids: watched.pids(),
+            cores: u32::try_from(cores.len()).ok().filter(|it| *it > 0),
+            pids,
             watched,
             before,
             ready: None,
@@ -48,66 +54,6 @@ impl ServerWatch {
             end: None,
             last: before.cpu(),
         }
-    }
-}
-
-/// What the server says of its zone, second by second.
-pub(super) struct MetricsWatch {
-    metrics: Metrics,
-    start: Option<Scrape>,
-    end: Option<Scrape>,
-    last: Scrape,
-    cells: Option<(u64, u64)>,
-}
-
-impl MetricsWatch {
-    pub(super) fn new(metrics: Metrics) -> Self {
-        let (start, end, cells) = (None, None, None);
-        Self { metrics, start, end, last: Scrape::default(), cells }
-    }
-
-    fn stage_begins(&mut self, stage: Stage) {
-        match stage {
-            Stage::Counted => self.start = self.metrics.read(),
-            Stage::Drain => self.end = self.metrics.read(),
-            Stage::Ramp | Stage::WarmUp | Stage::Done => {}
-        }
-    }
-
-    /// Adds what there is to say of a second.
-    fn second(&mut self, second: &mut Second) {
-        let Some(zone) = &mut second.zone else { return };
-        let Some(scrape) = self.metrics.read() else { return };
-        zone.cells = scrape.count("zone_cells");
-        let before = std::mem::replace(&mut self.last, scrape).count("zone_hand_overs");
-        zone.hand_overs = self.last.count("zone_hand_overs").saturating_sub(before);
-        if second.stage == Stage::Counted {
-            let (least, most) = self.cells.unwrap_or((zone.cells, zone.cells));
-            self.cells = Some((least.min(zone.cells), most.max(zone.cells)));
-        }
-    }
-
-    fn summary(&self) -> Option<ZoneServer> {
-        let (start, end) = (self.start.as_ref()?, self.end.as_ref()?);
-        let count = |name: &str| end.count(name).saturating_sub(start.count(name));
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some seconds")]
-        let bounds = |name: &str| {
-            let us = |share: f64| Some((end.quantile_since(start, name, share)? * 1e6) as u64);
-            Bounds { p50_us: us(0.5), p99_us: us(0.99), p999_us: us(0.999) }
-        };
-        Some(ZoneServer {
-            ticks: count("zone_ticks"),
-            held: count("zone_ticks_held"),
-            slowed: count("zone_ticks_slowed"),
-            late: bounds("zone_tick_late_seconds"),
-            took: bounds("zone_tick_cells_seconds"),
-            packets: bounds("zone_tick_packets_seconds"),
-            shows_skipped: count("zone_shows_skipped"),
-            packets_held: count("zone_packets_held"),
-            hand_overs: count("zone_hand_overs"),
-            faults: count("zone_faults"),
-            cells: self.cells.unwrap_or_default(),
-        })
     }
 }
 
@@ -405,10 +351,7 @@ impl Collector {
                 untracked: it.untracked,
             }
         });
-        self.summary.zone = self.flies.then(|| {
-            let server = self.metrics.as_ref().and_then(MetricsWatch::summary);
-            Box::new(ZoneSummary { server, ..ZoneSummary::of(&self.total.zone, counted_s) })
-        });
+        self.summary.zone = self.flies.then(|| Box::new(self.zone(counted_s)));
         self.summary.add_totals(&self.total, ops, self.headline);
         self.kinds.place(&mut self.summary.series, &self.summary.errors, ops);
         if let Some(watch) = &self.server
@@ -420,6 +363,13 @@ impl Collector {
             self.summary.settings.server_pids.clone_from(&watch.pids);
             self.summary.add_server(pid, [watch.before, ready, start, end], wall_s);
         }
+    }
+
+    /// What pilots of the zone were told, and what the server says of it.
+    fn zone(&self, counted_s: f64) -> ZoneSummary {
+        let server = self.metrics.as_ref().and_then(MetricsWatch::summary);
+        let server_cores = self.server.as_ref().and_then(|it| it.cores);
+        ZoneSummary { server, server_cores, ..ZoneSummary::of(&self.total.zone, counted_s) }
     }
 }
 

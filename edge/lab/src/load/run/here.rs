@@ -15,6 +15,10 @@ use crate::measure::processors::Realtime;
 pub(super) const EVENTS_MAX: usize = 64;
 /// Connections beyond the players', for few players.
 const SPARE_CONNECTIONS: u32 = 64;
+/// Cost of what pilots of the zone are told in one turn. All snapshots of a tick come within a millisecond or
+/// two, and reading one takes some microseconds: 256 KiB of them are a millisecond in which no control is sent
+/// that becomes due. So is a sixteenth of it.
+const PILOTS_TURN_BYTES: u32 = 16 << 10;
 /// A generator on a thread of this process.
 pub(super) struct Here {
     pub(super) running: Running<Command>,
@@ -34,13 +38,15 @@ impl Here {
         // Those of players that begin anew are closing for a while yet.
         let connections_max = settings.players + settings.players / 4 + SPARE_CONNECTIONS;
         let connect_ms = u32::try_from(settings.timeout_ns / 1_000_000).unwrap_or(u32::MAX).max(1);
+        let usual = Limits::default();
+        let turn_bytes = if program.flies() { PILOTS_TURN_BYTES } else { usual.turn_bytes };
         let mut thread = ThreadPlan::core("generator", Vec::new(), move |_start| {
             // Timers to the microsecond; the kernel rounds to 50 µs otherwise.
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
             Generator::new(program, settings, sender)
         });
         thread.pin = pin;
-        thread.limits = Limits { connections_max, connect_ms, ..Limits::default() };
+        thread.limits = Limits { connections_max, connect_ms, turn_bytes, ..usual };
         let id = engine.add(thread);
         // The engine's thread inherits it; this one, which only adds up, is ordinary again then.
         let _realtime = plan.realtime.then(Realtime::begin).transpose()?;

@@ -100,7 +100,12 @@ fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
     let void = if summary.invalid.is_empty() { "" } else { " void" };
     write!(out, "<p class=\"verdict{void}\">{}</p>", escape(&verdict(summary)))?;
     if let Some(it) = &summary.zone {
-        write!(out, "<p class=\"about\">{}.</p>", escape(&capital(&it.claim())))?;
+        write!(
+            out,
+            "<p class=\"verdict{void}\">{}</p><p class=\"about\">{}.</p>",
+            escape(&it.claim()),
+            escape(&capital(&it.definition())),
+        )?;
     }
     if let Some(text) = missing(summary).filter(|text| failure(summary).as_ref() != Some(text)) {
         banner(out, Mood::Warn, "Missing.", &text)?;

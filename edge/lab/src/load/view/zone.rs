@@ -2,13 +2,16 @@
 //!
 //! In: a result. Out: lines, and the rows that the page has too.
 
+use std::fmt::Write as _;
+
 use super::table::paragraph;
 use crate::load::result::{Bounds, Summary, ZoneSummary};
-use crate::measure::number::{bits, bytes_f64, float, group, time};
+use crate::measure::number::{bits, bytes_f64, float, group, time, time_f64};
 use crate::measure::percentiles::TOO_FEW;
 
 pub(super) fn text(out: &mut String, summary: &Summary, zone: &ZoneSummary) -> std::fmt::Result {
-    paragraph(out, "", &zone.claim())?;
+    writeln!(out, "{}", zone.claim())?;
+    paragraph(out, "  ", &format!("({})", zone.definition()))?;
     for (name, value) in rows(summary, zone) {
         paragraph(out, &format!("  {name}: "), &value)?;
     }
@@ -18,12 +21,20 @@ pub(super) fn text(out: &mut String, summary: &Summary, zone: &ZoneSummary) -> s
 /// Names and values.
 pub(super) fn rows(summary: &Summary, zone: &ZoneSummary) -> Vec<(&'static str, String)> {
     let per_s = |count: u64| float(count) / summary.counted_s.max(1e-9);
+    let per_core = match (zone.updates_per_core(), zone.server_cores) {
+        (Some(it), Some(cores)) => {
+            format!("{} per second, of {cores} that the server may run on", group_mean(it))
+        }
+        _ => "not known: the server's process is not".to_owned(),
+    };
     let mut rows = vec![
+        ("per allocated core", per_core),
         (
-            "snapshots",
+            "packets",
             format!(
-                "{:.0} per second, of {} and {:.1} updates each; {} ships in sight in the mean",
-                per_s(zone.snapshots),
+                "{} snapshots per second, of {} and {:.1} application messages each; {} ships in sight in \
+                 the mean",
+                group_mean(per_s(zone.snapshots)),
                 bytes_f64(zone.snapshot_bytes),
                 float(zone.updates) / float(zone.snapshots.max(1)),
                 group_mean(zone.in_sight),
@@ -43,6 +54,16 @@ pub(super) fn rows(summary: &Summary, zone: &ZoneSummary) -> Vec<(&'static str, 
                 group(zone.same),
                 group(zone.different),
                 group(zone.unknown),
+            ),
+        ),
+        (
+            "in sight",
+            format!(
+                "of {} ships that had been within sight for 160 ticks pilots had not been told of {}; {} \
+                 were still known 160 ticks after they had gone",
+                group(zone.seen + zone.unseen),
+                group(zone.unseen),
+                group(zone.lingering),
             ),
         ),
         (
@@ -80,15 +101,29 @@ fn server_rows(zone: &ZoneSummary) -> Vec<(&'static str, String)> {
         group(it.slowed),
     );
     let partition = format!(
-        "{} to {} cells, {} hand-overs, {} faults; {} shows skipped, {} packets held",
+        "{} to {} cells, {} splits, {} merges, {} borders moved; {} hand-overs, {} faults; {} shows \
+         skipped, {} packets held",
         group(it.cells.0),
         group(it.cells.1),
+        group(it.splits),
+        group(it.merges),
+        group(it.border_moves),
         group(it.hand_overs),
         group(it.faults),
         group(it.shows_skipped),
         group(it.packets_held),
     );
-    vec![("server's ticks", ticks), ("partition", partition)]
+    let mut rows = vec![("server's ticks", ticks), ("partition", partition)];
+    if let (Some(ns), Some(share)) = (it.fullest_room_ns(), it.fullest_share()) {
+        let text = format!(
+            "{} of processor time for its cells in a tick, {:.0} % of what all rooms need, in the mean of all \
+             seconds",
+            time_f64(ns),
+            share * 100.0,
+        );
+        rows.push(("the fullest room", text));
+    }
+    rows
 }
 
 fn group_mean(count: f64) -> String {

@@ -12,6 +12,8 @@ pub(crate) struct HeatMap<'a> {
     pub(crate) x_name: &'static str,
     /// x from, x until, y from, y until, how many.
     pub(crate) cells: Vec<[f64; 5]>,
+    /// What they are many of, behind the number; empty for things.
+    pub(crate) unit: &'static str,
     pub(crate) shades: Vec<Shade>,
     /// Places and values as they stand at the pointer.
     pub(crate) tell: (&'a Tell<'a>, &'a Tell<'a>),
@@ -36,8 +38,9 @@ impl HeatMap<'_> {
                 (width + 0.3).max(0.5),
                 (height + 0.3).max(0.5),
                 escape(&format!(
-                    "{}: {count:.0} of {} to {}",
+                    "{}: {count:.0}{} of {} to {}",
                     tell_x(*x_until),
+                    self.unit,
                     tell_y(*y_from),
                     tell_y(*y_until)
                 )),

@@ -44,6 +44,7 @@ fn charts_are_well_formed_and_escape_names() {
         y: Axis::powers(0.0, 1.0, |value| format!("{value}")),
         x_name: "seconds",
         cells: vec![[0.0, 1.0, 0.0, 0.1, 5.0]],
+        unit: " µs",
         shades: shades(),
         tell: told,
     };

@@ -19,10 +19,13 @@ const NEAR: i32 = 48 * UNITS;
 /// Those who are in one place are within so much of its middle, along each axis: all of them in each
 /// other's sight, and with room for a thousand.
 const PLACE: i32 = 120 * UNITS;
-/// How far the moving place moves in a tick: 12 m/s at 20 Hz, less than half of what ships can fly.
-const PLACE_SPEED: i64 = 154;
+/// How far the place of a fleet moves in a tick: 16 m/s at 20 Hz, half of what ships can fly.
+const PLACE_SPEED: i64 = 205;
 /// The most that a pilot turns in a tick, in 1,024ths of a full turn.
 const TURN_MAX: i32 = 24;
+/// Steps of thrust, of three: the speed that a ship comes to grows with them.
+const FULL_THRUST: u8 = 3;
+const CRUISE_THRUST: u8 = 2;
 /// A pilot thrusts when its nose is so near to where it wants to go, in 1,024ths of a full turn.
 const AHEAD: i32 = 128;
 
@@ -43,6 +46,8 @@ pub(crate) struct Pilot {
     side: i32,
     seq: u32,
     under_way: VecDeque<UnderWay>,
+    /// The newest tick in which far crowds were told as summaries.
+    summarised: Option<u32>,
     /// Where it flies to: a place in the world, or beside the middle of where all are to be.
     goal: Option<(i32, i32)>,
 }
@@ -55,13 +60,23 @@ impl Pilot {
             side: i32::from(welcome.bins) * 64 * UNITS,
             seq: 0,
             under_way: VecDeque::new(),
+            summarised: None,
             goal: None,
         }
     }
 
     /// Takes a snapshot.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Applied, BadPacket> {
-        self.view.take(bytes)
+        let applied = self.view.take(bytes)?;
+        if !self.view.summaries().is_empty() {
+            self.summarised = self.view.tick();
+        }
+        Ok(applied)
+    }
+
+    /// Whether far crowds were told as summaries in the last so many ticks.
+    pub(super) fn is_summarised(&self, tick: u32, ticks: u32) -> bool {
+        self.summarised.is_some_and(|last| tick - last <= ticks)
     }
 
     /// The next control that was on its way and that the ship follows by now, or a later one.
@@ -102,16 +117,17 @@ impl Pilot {
         let goal = self.goal(fleet, tick, (at.x, at.y), random);
         let wanted = heading_of(goal.0 - at.x, goal.1 - at.y);
         let off = (wanted - i32::from(at.pose >> 6) + 512).rem_euclid(1_024) - 512;
+        let thrust = if fleet == Fleet::Spread { CRUISE_THRUST } else { FULL_THRUST };
         Control {
             turn: i8::try_from((off / 3).clamp(-TURN_MAX, TURN_MAX)).unwrap_or(0),
-            thrust: if off.abs() < AHEAD { 3 } else { 0 },
+            thrust: if off.abs() < AHEAD { thrust } else { 0 },
             fire: self.ship.slot.is_multiple_of(4),
         }
     }
 
     /// Where to fly: another place when it is there.
     fn goal(&mut self, fleet: Fleet, tick: u32, at: (i32, i32), random: &mut Stream) -> (i32, i32) {
-        let middle = middle(fleet, tick, self.side);
+        let middle = middle(fleet, (self.ship.slot, tick), self.side);
         let inside = |from: i32, by: i32| (from + by).clamp(0, self.side - 1);
         let of = |(x, y): (i32, i32)| match middle {
             Some(middle) => (inside(middle.0, x), inside(middle.1, y)),
@@ -124,26 +140,39 @@ impl Pilot {
             }
         }
         let mut below = |end: i32| i32::try_from(random.below(end.unsigned_abs())).unwrap_or(0);
-        let goal = match middle {
-            Some(_) => (below(2 * PLACE) - PLACE, below(2 * PLACE) - PLACE),
-            None => (below(self.side), below(self.side)),
+        let goal = match (middle, fleet) {
+            (Some(_), _) => (below(2 * PLACE) - PLACE, below(2 * PLACE) - PLACE),
+            (None, Fleet::Fast) => edge(below(4), below(self.side), self.side),
+            (None, _) => (below(self.side), below(self.side)),
         };
         self.goal = Some(goal);
         of(goal)
     }
 }
 
-/// The middle of where all are to be in a tick; none if each flies where it likes. It follows from the tick,
-/// so that pilots of all processes agree.
-fn middle(fleet: Fleet, tick: u32, side: i32) -> Option<(i32, i32)> {
+/// A place on one of the four edges of the world.
+fn edge(which: i32, along: i32, side: i32) -> (i32, i32) {
+    match which {
+        0 => (0, along),
+        1 => (side - 1, along),
+        2 => (along, 0),
+        _ => (along, side - 1),
+    }
+}
+
+/// The middle of where a ship's fleet is to be in a tick; none if each flies where it likes. It follows from
+/// the tick, so that pilots of all processes agree.
+fn middle(fleet: Fleet, (slot, tick): (u32, u32), side: i32) -> Option<(i32, i32)> {
     match fleet {
-        Fleet::Spread => None,
+        Fleet::Spread | Fleet::Fast => None,
         Fleet::Crowd => Some((side / 2, side / 2)),
-        Fleet::Moving => {
-            // From an eighth of the world to seven eighths, and back.
+        Fleet::Converge => {
+            // From an eighth of the world to seven eighths, and back; the other fleet against it.
             let way = i64::from(side) * 3 / 4;
             let gone = i64::from(tick) * PLACE_SPEED % (2 * way);
             let along = if gone < way { gone } else { 2 * way - gone };
+            // Whether a ship shoots is told by the bits below.
+            let along = if slot >> 2 & 1 == 0 { along } else { way - along };
             let x = i32::try_from(i64::from(side) / 8 + along).unwrap_or(side / 2);
             Some((x, side / 2))
         }
@@ -158,7 +187,7 @@ fn heading_of(dx: i32, dy: i32) -> i32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{UNITS, heading_of, middle};
+    use super::{UNITS, edge, heading_of, middle};
     use crate::load::scenario::Fleet;
 
     #[test]
@@ -167,13 +196,26 @@ mod tests {
     }
 
     #[test]
-    fn the_moving_place_goes_to_and_fro_within_the_world() {
+    fn two_fleets_meet_in_the_middle_and_go_to_and_fro_within_the_world() {
         let side = 1_024 * UNITS;
-        let xs = (0..10_000).filter_map(|tick| middle(Fleet::Moving, tick, side)).map(|it| it.0);
-        let (least, most) = xs.fold((side, 0), |(least, most), x| (least.min(x), most.max(x)));
+        let x_of = |slot, tick| middle(Fleet::Converge, (slot, tick), side).unwrap().0;
+        let (mut least, mut most, mut nearest) = (side, 0, side);
+        for tick in 0..10_000 {
+            let (one, other) = (x_of(3, tick), x_of(4, tick));
+            assert!((one + other - side).abs() <= 2, "{one} and {other} are not opposite");
+            (least, most) = (least.min(one), most.max(one));
+            nearest = nearest.min((one - other).abs());
+        }
         assert!(least >= side / 8 && most <= side / 8 * 7, "{least}..{most}");
-        assert!(most - least > side / 10 * 7, "{least}..{most}");
-        assert_eq!(middle(Fleet::Crowd, 7, side), Some((side / 2, side / 2)));
-        assert_eq!(middle(Fleet::Spread, 7, side), None);
+        assert!(most - least > side / 10 * 7 && nearest < 4 * UNITS, "{least}..{most}, {nearest}");
+        assert_eq!(middle(Fleet::Crowd, (0, 7), side), Some((side / 2, side / 2)));
+        assert_eq!([Fleet::Spread, Fleet::Fast].map(|it| middle(it, (0, 7), side)), [None, None]);
+    }
+
+    #[test]
+    fn fast_ships_fly_from_edge_to_edge() {
+        let side = 512 * UNITS;
+        let at_edge = |(x, y): (i32, i32)| [x, y].iter().any(|it| *it == 0 || *it == side - 1);
+        assert!((0..4).all(|which| at_edge(edge(which, 77, side))));
     }
 }

@@ -7,6 +7,11 @@
 //! not, the distance between the two is the view error. Ships of bots and of other processes' pilots are not
 //! sampled, because nobody here is told of them first hand.
 //!
+//! Whether a pilot knows **who it should** is looked at the other way round: of each snapshot some own ship is
+//! drawn, whoever knows it. One that has been well within the pilot's sight for [`SIGHT_TICKS`] has to be known,
+//! one that has been well beyond it for as long must not be. Where far crowds are told as summaries, only the second is
+//! judged.
+//!
 //! A snapshot's lateness is by the schedule of ticks, whose beginning is where some pilot got one soonest; what
 //! is common to all snapshots (the way of the fastest) is not in it. The schedule is learnt anew all the
 //! time, so that after a pause of the server only some seconds are late.
@@ -15,7 +20,7 @@
 
 use std::collections::VecDeque;
 
-use world::{EntityId, Record};
+use world::{EntityId, Interest, Record};
 
 use super::pilot::{Pilot, UNITS};
 use crate::load::record::zone::ZoneRecord;
@@ -29,6 +34,17 @@ const WAIT_TICKS: u32 = 40;
 const SAMPLES_MAX: usize = 1 << 20;
 /// How often a pilot looks for a ship in sight to take a sample of.
 const TRIES: usize = 4;
+/// Of an own ship's way, a point in so many ticks is kept, and so many points.
+const POINT_TICKS: u32 = 8;
+const POINTS: u32 = 24;
+/// For so long who is in sight may wait for its turn to be told: twice the longest time that the farthest of the
+/// 4,096 ships waits that a client knows at most, in packets of 1,200 bytes.
+const SIGHT_TICKS: u32 = 160;
+/// How far ships fly, towards or from each other, between two looks of the server and since the last point of
+/// their ways, in metres: who is nearer to the border of sight than this is not judged.
+const MARGIN_M: i32 = 64;
+/// An own ship whose pilot was told nothing for so long is gone.
+const GONE_TICKS: u32 = 256;
 /// Over this long the soonest snapshot is looked for, twice.
 const SOONEST_NS: u64 = 5_000_000_000;
 
@@ -36,8 +52,20 @@ const SOONEST_NS: u64 = 5_000_000_000;
 #[derive(Debug)]
 struct Ship {
     generation: u32,
+    /// When its pilot was told of it last.
+    last: u32,
     /// By tick modulo [`KEPT_TICKS`], each with its tick.
     records: Box<[Option<(u32, Record)>; KEPT_TICKS as usize]>,
+    /// By the number of the point modulo [`POINTS`], each with its tick.
+    way: [Option<(u32, i32, i32)>; POINTS as usize],
+}
+
+impl Ship {
+    /// Where it was in a tick of which there is a point.
+    fn point(&self, tick: u32) -> Option<(i32, i32)> {
+        let (known, x, y) = self.way[(tick / POINT_TICKS % POINTS) as usize]?;
+        (known == tick).then_some((x, y))
+    }
 }
 
 /// What somebody believes.
@@ -50,12 +78,19 @@ struct Sample {
     is_told: bool,
 }
 
+/// Where a ship has been for a while, as a pilot may see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sight {
+    Within,
+    Beyond,
+}
+
 /// All own ships, and what is to be compared with them.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     /// By slot.
     ships: Vec<Option<Ship>>,
-    /// Slots of own ships that were ever there.
+    /// Slots of own ships that are there, or were until lately.
     slots: Vec<u32>,
     samples: VecDeque<Sample>,
     pub(super) schedule: Schedule,
@@ -72,7 +107,8 @@ impl Trace {
             self.slots.push(id.slot);
         }
         let records = Box::new([None; KEPT_TICKS as usize]);
-        self.ships[index] = Some(Ship { generation: id.generation, records });
+        let (last, way) = (self.schedule.tick(), [None; POINTS as usize]);
+        self.ships[index] = Some(Ship { generation: id.generation, last, records, way });
     }
 
     /// A pilot has got a snapshot: keeps what it says of its ship, and takes a sample of another.
@@ -84,10 +120,17 @@ impl Trace {
     ) {
         let Some(tick) = pilot.view.tick() else { return };
         self.own(pilot, tick);
-        let Some((id, told, believed)) = self.choose(pilot, tick, random) else { return };
-        record.staleness.record(self.schedule.ticks_ns(tick - told) + late_ns, 1);
-        if self.samples.len() < SAMPLES_MAX {
-            self.samples.push_back(Sample { id, tick, record: believed, is_told: told == tick });
+        let first = (0..TRIES).find_map(|_| self.draw(pilot, random));
+        first.into_iter().for_each(|id| self.look_for(pilot, (tick, id), record));
+        let believed = first.and_then(|id| believed(pilot, (tick, id))).or_else(|| {
+            (1..TRIES).find_map(|_| believed(pilot, (tick, self.draw(pilot, random)?)))
+        });
+        if let Some((id, told, believed)) = believed {
+            record.staleness.record(self.schedule.ticks_ns(tick - told) + late_ns, 1);
+            if self.samples.len() < SAMPLES_MAX {
+                let is_told = told == tick;
+                self.samples.push_back(Sample { id, tick, record: believed, is_told });
+            }
         }
         let newest = self.schedule.tick();
         while let Some(sample) = self.samples.pop_front_if(|it| it.tick + WAIT_TICKS <= newest) {
@@ -102,24 +145,68 @@ impl Trace {
         if let Some(ship) = ship.filter(|_| told == tick)
             && ship.generation == pilot.ship.generation
         {
+            ship.last = tick;
             ship.records[(tick % KEPT_TICKS) as usize] = Some((tick, record));
+            if tick.is_multiple_of(POINT_TICKS) {
+                let place = (tick / POINT_TICKS % POINTS) as usize;
+                ship.way[place] = Some((tick, record.x, record.y));
+            }
         }
     }
 
-    /// Another pilot's ship in sight, when it was told of last, and where it is believed to be.
-    fn choose(
-        &self,
-        pilot: &Pilot,
-        tick: u32,
-        random: &mut Stream,
-    ) -> Option<(EntityId, u32, Record)> {
+    /// Some own ship that is not the pilot's; those that are found to be gone are forgotten.
+    fn draw(&mut self, pilot: &Pilot, random: &mut Stream) -> Option<EntityId> {
         let count = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
-        (0..TRIES).filter(|_| count > 0).find_map(|_| {
-            let slot = self.slots[random.below(count) as usize];
-            let known = pilot.view.get(slot).filter(|_| slot != pilot.ship.slot)?;
-            let id = EntityId { slot, generation: known.generation };
-            Some((id, known.newest().0, known.at(tick)))
-        })
+        let place = if count > 0 { random.below(count) as usize } else { return None };
+        let slot = self.slots[place];
+        let known = &mut self.ships[slot as usize];
+        let newest = self.schedule.tick();
+        if known.as_ref().is_none_or(|ship| ship.last + GONE_TICKS < newest) {
+            *known = None;
+            self.slots.swap_remove(place);
+            return None;
+        }
+        let ship = known.as_ref().filter(|_| slot != pilot.ship.slot)?;
+        Some(EntityId { slot, generation: ship.generation })
+    }
+
+    /// Whether the pilot knows a ship that it should, or one that it should not know any more.
+    fn look_for(&self, pilot: &Pilot, (tick, id): (u32, EntityId), record: &mut ZoneRecord) {
+        let Some(sight) = self.sight(pilot, (tick, id)) else { return };
+        let known = pilot.view.get(id.slot);
+        let is_known = known.is_some_and(|known| known.generation == id.generation);
+        match sight {
+            Sight::Within if pilot.is_summarised(tick, SIGHT_TICKS) => {}
+            Sight::Within if is_known => record.seen += 1,
+            Sight::Within => record.unseen += 1,
+            Sight::Beyond => record.lingering += u64::from(is_known),
+        }
+    }
+
+    /// Where a ship has been for [`SIGHT_TICKS`]; none if that is not clear, or not known.
+    fn sight(&self, pilot: &Pilot, (tick, id): (u32, EntityId)) -> Option<Sight> {
+        let ship = |slot: u32| self.ships.get(slot as usize)?.as_ref();
+        let (own, other) = (ship(pilot.ship.slot)?, ship(id.slot)?);
+        // That of this tick may not have come to the other pilot yet.
+        let newest = (tick / POINT_TICKS).checked_sub(1)? * POINT_TICKS;
+        let radius_m = i32::from(Interest::default().radius_bins) * 64;
+        let within = i64::from((radius_m - MARGIN_M) * UNITS).pow(2);
+        let beyond = i64::from((radius_m + radius_m / 10 + MARGIN_M) * UNITS).pow(2);
+        let mut sight = None;
+        for back in 0..=SIGHT_TICKS / POINT_TICKS {
+            let at = newest.checked_sub(back * POINT_TICKS)?;
+            let ((x, y), (other_x, other_y)) = (own.point(at)?, other.point(at)?);
+            let square = |a: i32, b: i32| i64::from(a - b).pow(2);
+            let here = match square(x, other_x) + square(y, other_y) {
+                distance if distance < within => Sight::Within,
+                distance if distance > beyond => Sight::Beyond,
+                _ => return None,
+            };
+            if *sight.get_or_insert(here) != here {
+                return None;
+            }
+        }
+        sight
     }
 
     fn compare(&self, sample: &Sample, record: &mut ZoneRecord) {
@@ -135,6 +222,12 @@ impl Trace {
             }
         }
     }
+}
+
+/// When a pilot was told of a ship last, and where it believes it to be; none if it does not see it.
+fn believed(pilot: &Pilot, (tick, id): (u32, EntityId)) -> Option<(EntityId, u32, Record)> {
+    let known = pilot.view.get(id.slot)?;
+    Some((EntityId { generation: known.generation, ..id }, known.newest().0, known.at(tick)))
 }
 
 #[expect(
@@ -199,104 +292,4 @@ impl Schedule {
 }
 
 #[cfg(test)]
-mod tests {
-    use world::{EntityId, Record, Snapshot, Update, Welcome};
-
-    use super::{Pilot, Schedule, Stream, Trace, WAIT_TICKS, ZoneRecord};
-
-    const MS: u64 = 1_000_000;
-
-    fn record(x: i32) -> Record {
-        Record { x, y: 7, vx: 0, vy: 0, pose: 0 }
-    }
-
-    /// Two pilots in sight of each other for a hundred ticks, each ship in another place in each of them.
-    /// `told` is where the second pilot is told that the first one's ship is; none if it is told nothing.
-    fn fly(told: impl Fn(u32) -> Option<i32>) -> ZoneRecord {
-        let mut trace = Trace::default();
-        let mut random = Stream::new(1, 1);
-        let mut all = ZoneRecord::default();
-        let mut pilots: Vec<Pilot> = (0..2)
-            .map(|slot| {
-                let ship = EntityId { slot, generation: 3 };
-                trace.joins(ship);
-                Pilot::new(&Welcome { ship, bins: 4, tick_rate_hz: 20 })
-            })
-            .collect();
-        for tick in 0..100 + WAIT_TICKS {
-            for pilot in &mut pilots {
-                let full = |x| Update::Full { generation: 3, record: record(x) };
-                let true_x = i32::try_from(tick * 256).unwrap();
-                let is_own = pilot.ship.slot == 0;
-                let x = if is_own { Some(true_x) } else { told(tick) };
-                let first = x.map(|x| (0, full(x)));
-                let updates = first.into_iter().chain([(1, full(5))]).collect();
-                let snapshot =
-                    Snapshot { tick, tau_permille: 1_000, updates, ..Snapshot::default() };
-                let mut bytes = Vec::new();
-                snapshot.encode(&mut bytes);
-                pilot.take(&bytes).unwrap();
-                let now_ns = u64::from(tick) * 50 * MS;
-                let (late_ns, _) = trace.schedule.came(now_ns, tick, (1_000, 20));
-                trace.snapshot(pilot, &mut random, (late_ns, &mut all));
-            }
-        }
-        all
-    }
-
-    #[test]
-    fn what_two_pilots_are_told_of_a_ship_is_the_same() {
-        let all = fly(|tick| i32::try_from(tick * 256).ok());
-        assert!(all.same > 150 && all.different == 0 && all.unknown == 0, "{all:?}");
-        assert_eq!(all.error_mm.histogram().unwrap().max(), 0);
-    }
-
-    #[test]
-    fn a_wrong_update_is_found() {
-        let all = fly(|tick| i32::try_from(tick * 256 + u32::from(tick.is_multiple_of(10))).ok());
-        assert!(all.different > 5 && all.same > 100, "{all:?}");
-    }
-
-    #[test]
-    fn what_is_not_told_is_stale_and_wrong_by_its_way() {
-        let all = fly(|tick| (tick % 4 == 0).then(|| i32::try_from(tick * 256).unwrap()));
-        let error_mm = all.error_mm.histogram().unwrap();
-        // Three ticks of a metre each, which no velocity tells of.
-        // Within the three digits that a histogram has.
-        assert!(error_mm.max().abs_diff(3_000) <= 3 && all.different == 0, "{}", error_mm.max());
-        let stale_ns = all.staleness.histogram().unwrap().max();
-        assert!(stale_ns.abs_diff(150 * MS) < MS, "{stale_ns}");
-    }
-
-    #[test]
-    fn lateness_is_by_the_soonest_snapshot() {
-        let mut schedule = Schedule::default();
-        let mut late = |ms: u64, tick| schedule.came(ms * MS, tick, (1_000, 20));
-        assert_eq!(late(1_000, 5), (0, 0));
-        assert_eq!(late(1_053, 6), (3 * MS, 1));
-        // Another pilot had it sooner, so that the first one was late too.
-        assert_eq!(late(1_095, 7), (0, 1));
-        assert_eq!(late(1_100, 7), (5 * MS, 0));
-        assert_eq!(late(1_195, 9), (0, 2));
-    }
-
-    #[test]
-    fn after_a_pause_the_schedule_is_learnt_anew() {
-        let mut schedule = Schedule::default();
-        let pause_ms = |tick: u64| if tick < 20 { 0 } else { 300 };
-        let late = (0..400).map(|tick: u64| {
-            let now_ns = (tick * 50 + pause_ms(tick)) * MS;
-            schedule.came(now_ns, u32::try_from(tick).unwrap(), (1_000, 20)).0
-        });
-        let late: Vec<u64> = late.collect();
-        assert_eq!((late[19], late[20], late[399]), (0, 300 * MS, 0));
-    }
-
-    #[test]
-    fn slower_time_is_not_late() {
-        let mut schedule = Schedule::default();
-        assert_eq!(schedule.came(0, 0, (500, 20)), (0, 0));
-        assert_eq!(schedule.came(100 * MS, 1, (500, 20)), (0, 1));
-        assert_eq!(schedule.ticks_ns(3), 300 * MS);
-    }
-}
+mod tests;

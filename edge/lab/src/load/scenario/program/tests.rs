@@ -48,10 +48,10 @@ fn pilots_fly_as_a_word_says_and_send_no_pings_in_json() {
              [[session.loop]]\nop='steer'\nzone_fly='{word}'\n"
         )
     };
-    let program = compile(&parse(&session("", "moving")).unwrap(), &dials()).unwrap();
+    let program = compile(&parse(&session("", "converge")).unwrap(), &dials()).unwrap();
     assert!(program.flies());
     for (ping, word, wanted) in [
-        ("", "apart", "`zone_fly` is one of spread, crowd, moving, not `apart`"),
+        ("", "apart", "`zone_fly` is one of spread, fast, crowd, converge, not `apart`"),
         ("ping_every='1s'\n", "crowd", "`ping_every` is JSON"),
     ] {
         let error = compile(&parse(&session(ping, word)).unwrap(), &dials()).unwrap_err();

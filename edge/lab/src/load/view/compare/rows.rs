@@ -3,7 +3,7 @@
 use super::delta::{Delta, Figure, OfSecond, delta};
 use super::{Column, Section, Summary};
 use crate::load::result::figures::{self, interval_of};
-use crate::load::result::{OpSummary, SecondOp, ServerCost};
+use crate::load::result::{OpSummary, SecondOp, ServerCost, ZoneSummary};
 use crate::measure::number::{bits, bytes_f64, float, group_f64, rate, seconds_text, time_f64};
 use crate::measure::percentiles::Percentiles;
 use crate::measure::spread::{Cell, Spread};
@@ -41,6 +41,9 @@ pub(crate) fn rows(section: &Section<'_>) -> Vec<Row> {
     for name in section.counted_ops() {
         table.head(name);
         table.operation(name);
+    }
+    if section.columns.iter().flat_map(|it| &it.runs).any(|run| run.summary.zone.is_some()) {
+        table.zone();
     }
     table.head("network and server");
     table.network();
@@ -245,6 +248,25 @@ impl Table<'_> {
         self.row("round trip by TCP", time_f64, &figures::rtt);
     }
 
+    /// What pilots of the zone were told, and how its partition did.
+    fn zone(&mut self) {
+        let per_s = |value: f64| format!("{}/s", group_f64(value));
+        let millimetres = |value: f64| format!("{} mm", group_f64(value));
+        self.head("zone");
+        self.row("application messages", per_s, &zone(|it| Some(it.updates_per_s)));
+        self.row(
+            "application messages per CPU-second of the server",
+            group_f64,
+            &zone(|it| it.updates_per_cpu_s),
+        );
+        self.row("staleness p99", time_f64, &zone(|it| it.staleness.p99().map(float)));
+        self.row("view error p99", millimetres, &zone(|it| Some(float(it.view_error.p99_mm))));
+        let fullest = zone(|it| it.server.as_ref()?.fullest_room_ns());
+        self.row("cells of the fullest room, a tick", time_f64, &fullest);
+        let hand_overs = zone(|it| it.server.as_ref().map(|it| float(it.hand_overs)));
+        self.row("hand-overs", group_f64, &hand_overs);
+    }
+
     fn network(&mut self) {
         self.row("sent, highest rate", bits, &|it| Some(it.network.sent_bits_highest));
         self.sums("sent", bytes_f64, &|it| Some(float(it.network.sent_bytes)));
@@ -286,4 +308,8 @@ pub(super) fn of_second<'a>(
 
 fn server(value: fn(&ServerCost) -> Option<f64>) -> impl Fn(&Summary) -> Option<f64> {
     move |it| it.server.as_ref().and_then(value)
+}
+
+fn zone(value: fn(&ZoneSummary) -> Option<f64>) -> impl Fn(&Summary) -> Option<f64> {
+    move |it| it.zone.as_deref().and_then(value)
 }

@@ -413,7 +413,7 @@ fn heat_map(time: &Time, thinned: &[Second], series: &[Second]) -> String {
     let tell_x = |at: f64| time.tell(at);
     let tell: (&dyn Fn(f64) -> String, &dyn Fn(f64) -> String) = (&tell_x, &tell_time);
     let shades = time.shades(time.of_it(thinned));
-    HeatMap { x: time.axis(), y, x_name: time.name(), cells, shades, tell }.svg()
+    HeatMap { x: time.axis(), y, x_name: time.name(), cells, unit: "", shades, tell }.svg()
 }
 
 /// What is drawn: a chart of one line has no legend.
