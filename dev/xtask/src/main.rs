@@ -1,5 +1,5 @@
 //! Every chore of this repository: `cargo xtask ci`, `attack`, `claims`, `peers`,
-//! `before`, `growth`, `guests`, `walls`, `profile`, `tidy`, `docs`.
+//! `before`, `growth`, `guests`, `walls`, `zone`, `profile`, `tidy`, `docs`.
 //!
 //! What is deliberately not here: anything that ships. Data comes in from the working tree and
 //! from the tools that are called; it goes out as lines on the terminal and an exit code.
@@ -171,6 +171,27 @@ enum Chore {
         #[arg(long, value_name = "FILE")]
         throng: Option<PathBuf>,
     },
+    /// Measure the zone in each of its scenarios, and as there are more pilots
+    Zone {
+        /// Scenarios to measure, all by default: S1, S2, S8, S3, S4, S5, illyriad-like, spread/250, crowd/250, …
+        #[arg(value_name = "SCENARIO")]
+        cases: Vec<String>,
+        /// Rounds of them, each scenario once in each
+        #[arg(long, value_name = "N", default_value_t = 3)]
+        rounds: usize,
+        /// Where table.md, runs.jsonl.gz and partition.svg go; runs are added to those that are there
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+        /// Drop the runs of these scenarios that are there
+        #[arg(long)]
+        anew: bool,
+        /// Measure nothing: write the table and the picture of the records that are there
+        #[arg(long)]
+        table: bool,
+        /// This program instead of a release build
+        #[arg(long, value_name = "FILE")]
+        throng: Option<PathBuf>,
+    },
     /// Sample where a server's processor time goes under a row's load, with perf
     Profile {
         /// The row (cargo xtask peers --list)
@@ -287,6 +308,16 @@ fn main() -> ExitCode {
         Chore::Walls { servers, repeats, span, out, table, throng } => {
             let ask = peers::walls::Request { servers, repeats, span, out, table, throng };
             peers::walls::run(&ask)
+        }
+        Chore::Zone { cases, rounds, out, anew, table, throng } => {
+            peers::zone::run(&peers::zone::Request {
+                cases,
+                rounds,
+                is_anew: anew,
+                is_table: table,
+                out,
+                throng,
+            })
         }
         Chore::Profile { row, who, with, duration, throng, load } => {
             let ask =

@@ -20,6 +20,7 @@ mod record;
 mod rows;
 mod table;
 pub mod walls;
+pub mod zone;
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

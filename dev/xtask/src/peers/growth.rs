@@ -12,7 +12,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
-use super::picture::{self, Points, Upright};
+use super::picture::{self, Along, Points, Upright};
 use super::quiet;
 use super::record::{self, Record};
 use super::table::{Spread, per_cpu_second};
@@ -174,8 +174,9 @@ impl Bench {
                 table(&mut text, curve, &points);
                 let path = ask.out.join(format!("{}.svg", curve.name));
                 let name = format!("CPU for one {}", curve.operation);
+                let along = Along { name: curve.of, is_even: false };
                 let upright = Upright { name: &name, unit: "µs", per: 1e3 };
-                std::fs::write(&path, picture::svg(curve.title, curve.of, &upright, &points))
+                std::fs::write(&path, picture::svg(curve.title, &along, &upright, &points))
                     .with_context(|| path.display().to_string())?;
             }
         }

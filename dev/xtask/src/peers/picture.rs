@@ -1,5 +1,5 @@
-//! Curves as an SVG: steps on a logarithmic axis, values on one that begins at zero, the range of the
-//! rounds as a bar at each point.
+//! Curves as an SVG: steps on a logarithmic axis or an even one, values on one that begins at zero, the range of
+//! the rounds as a bar at each point.
 //!
 //! In: the points. Out: the text of the file. Colours and sizes are for a page on white or black.
 
@@ -10,6 +10,14 @@ use super::table::{Spread, whole};
 
 /// Of each line: steps, and what was found there.
 pub type Points = Vec<(String, Vec<(u32, Spread)>)>;
+
+/// What the axis along the bottom shows.
+pub struct Along<'a> {
+    /// In words.
+    pub name: &'a str,
+    /// Whether steps lie as far apart as they are; else each ratio has the same room.
+    pub is_even: bool,
+}
 
 /// What the upright axis shows.
 pub struct Upright<'a> {
@@ -26,11 +34,13 @@ const HEIGHT: f64 = 320.0;
 /// Left, top, right, bottom.
 const MARGIN: [f64; 4] = [64.0, 36.0, 110.0, 48.0];
 const COLOURS: [&str; 4] = ["#2f7ed8", "#e07b39", "#3a9d5d", "#8a4fbf"];
+/// Steps of an even axis whose numbers are written.
+const EVEN_LABELS: u32 = 5;
 /// Lines across, besides that at zero.
 const GRID: u32 = 4;
 
 /// Draws.
-pub fn svg(title: &str, of: &str, upright: &Upright<'_>, points: &Points) -> String {
+pub fn svg(title: &str, along: &Along<'_>, upright: &Upright<'_>, points: &Points) -> String {
     let all = || points.iter().flat_map(|(_, points)| points);
     let first = all().map(|(step, _)| f64::from(*step)).fold(f64::INFINITY, f64::min);
     let last = all().map(|(step, _)| f64::from(*step)).fold(0.0, f64::max);
@@ -38,7 +48,14 @@ pub fn svg(title: &str, of: &str, upright: &Upright<'_>, points: &Points) -> Str
         nice(all().map(|(_, it)| it.highest).fold(0.0, f64::max) / upright.per) * upright.per;
     let [left, top, right, bottom] = MARGIN;
     let (wide, high) = (WIDTH - left - right, HEIGHT - top - bottom);
-    let x = |step: f64| left + wide * (step / first).ln() / (last / first).ln().max(f64::EPSILON);
+    let x = |step: f64| {
+        let share = if along.is_even {
+            (step - first) / (last - first).max(f64::EPSILON)
+        } else {
+            (step / first).ln() / (last / first).ln().max(f64::EPSILON)
+        };
+        left + wide * share
+    };
     let y = |ns: f64| top + high * (1.0 - ns / highest);
     let mut svg = format!(
         "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {HEIGHT}' \
@@ -61,7 +78,9 @@ pub fn svg(title: &str, of: &str, upright: &Upright<'_>, points: &Points) -> Str
         );
     }
     let steps: BTreeSet<u32> = all().map(|(step, _)| *step).collect();
-    for step in steps.into_iter().map(f64::from) {
+    // On an even axis there is no room for the number of every step.
+    let is_told = |step: &u32| !along.is_even || step.is_multiple_of(EVEN_LABELS);
+    for step in steps.into_iter().filter(is_told).map(f64::from) {
         let _ = writeln!(
             svg,
             "<text x='{:.1}' y='{:.1}' text-anchor='middle' fill='#555'>{}</text>",
@@ -72,10 +91,11 @@ pub fn svg(title: &str, of: &str, upright: &Upright<'_>, points: &Points) -> Str
     }
     let _ = writeln!(
         svg,
-        "<text x='{:.1}' y='{:.1}' text-anchor='middle'>{of}</text>\
-         <text x='14' y='{:.1}' transform='rotate(-90 14 {2:.1})' text-anchor='middle'>{3}</text>",
+        "<text x='{:.1}' y='{:.1}' text-anchor='middle'>{}</text>\
+         <text x='14' y='{:.1}' transform='rotate(-90 14 {3:.1})' text-anchor='middle'>{4}</text>",
         left + wide / 2.0,
         HEIGHT - 8.0,
+        along.name,
         top + high / 2.0,
         upright.name,
     );
@@ -154,7 +174,9 @@ fn short(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::table::Spread;
-    use super::{Upright, nice, svg};
+    use super::{Along, Upright, nice, svg};
+
+    const CONNECTIONS: Along<'_> = Along { name: "connections", is_even: false };
 
     const MICROSECONDS: Upright<'_> = Upright { name: "CPU", unit: "µs", per: 1e3 };
 
@@ -163,7 +185,7 @@ mod tests {
         let spread = |ns: f64| Spread::of(vec![ns - 100.0, ns, ns + 100.0]).unwrap();
         let points =
             vec![("uring".to_owned(), vec![(100, spread(900.0)), (10_000, spread(1500.0))])];
-        let text = svg("echo", "connections", &MICROSECONDS, &points);
+        let text = svg("echo", &CONNECTIONS, &MICROSECONDS, &points);
         assert_eq!(text.matches("<circle").count(), 2);
         assert!(
             text.contains(">10,000<") && text.contains(">1.6 µs<") && text.contains(">uring<"),
@@ -178,12 +200,24 @@ mod tests {
             (name.to_owned(), vec![(100, spread)])
         };
         let text =
-            svg("echo", "connections", &MICROSECONDS, &vec![end("low", 900.0), end("high", 901.0)]);
+            svg("echo", &CONNECTIONS, &MICROSECONDS, &vec![end("low", 900.0), end("high", 901.0)]);
         let height = |name: &str| -> f64 {
             let line = text.lines().find(|line| line.contains(&format!(">{name}<"))).unwrap();
             line.split("y='").nth(1).unwrap().split('\'').next().unwrap().parse().unwrap()
         };
         assert!(height("low") - height("high") >= 15.0, "{text}");
+    }
+
+    #[test]
+    fn steps_of_an_even_axis_are_as_far_apart_as_they_are() {
+        let spread = || Spread::of(vec![1_000.0]).unwrap();
+        let points = vec![("one".to_owned(), [5, 6, 10].map(|at| (at, spread())).to_vec())];
+        let even = Along { name: "seconds", is_even: true };
+        let text = svg("load", &even, &MICROSECONDS, &points);
+        let x = |part: &str| part.split('\'').next().unwrap().parse::<f64>().unwrap();
+        let xs: Vec<f64> = text.split("cx='").skip(1).map(x).collect();
+        assert!((xs[2] - xs[0] - 5.0 * (xs[1] - xs[0])).abs() < 0.5, "{xs:?}");
+        assert!(text.contains(">5<") && text.contains(">10<") && !text.contains(">6<"), "{text}");
     }
 
     #[test]

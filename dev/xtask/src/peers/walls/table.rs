@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde_json::Value;
 
-use super::super::picture::{self, Points, Upright};
+use super::super::picture::{self, Along, Points, Upright};
 use super::super::record::Record;
 use super::super::table::Spread;
 use super::{SERVERS, Server, WALLS};
@@ -26,8 +26,9 @@ pub(super) fn write(records: &[Record], out: &Path) -> anyhow::Result<String> {
             lines.map(|(wall, ramp)| ((*wall).to_owned(), ramp.points(late(server)))).collect();
         let title = format!("{}: {} of the worst server, p99", server.title, server.seen);
         let upright = Upright { name: "part of a tick", unit: "%", per: 0.01 };
+        let along = Along { name: "servers", is_even: false };
         let path = out.join(format!("{}.svg", server.name));
-        std::fs::write(&path, picture::svg(&title, "servers", &upright, &points))
+        std::fs::write(&path, picture::svg(&title, &along, &upright, &points))
             .with_context(|| path.display().to_string())?;
     }
     std::fs::write(out.join("table.md"), &text)?;
