@@ -263,7 +263,19 @@ Examples:
   cargo xtask peers --table results/peers";
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().chore {
+    match run(Cli::parse().chore) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Does a chore. Tells whether all that it checks holds.
+fn run(chore: Chore) -> anyhow::Result<bool> {
+    match chore {
         Chore::Ci { only, skip } => ci::run(&only, &skip),
         Chore::Attack => ci::run(&["attack".to_owned()], &[]),
         Chore::Claims { only, quick, list, throng } => {
@@ -327,14 +339,6 @@ fn main() -> ExitCode {
         Chore::Tidy => tidy::run(),
         Chore::Docs { check: false } => docs::write().map(|()| true),
         Chore::Docs { check: true } => docs::check(),
-    };
-    match done {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("xtask: {error:#}");
-            ExitCode::FAILURE
-        }
     }
 }
 

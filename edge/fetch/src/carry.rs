@@ -362,9 +362,12 @@ impl Carrier {
     {
         let most = self.settings.answer_bytes_max;
         let exceeded = Exceeded::default();
-        let failed = |error: hyper::Error| match exceeded.load(Ordering::Relaxed) {
-            true => FetchError::AnswerTooLarge { most },
-            false => FetchError::Http { host: hop.target.to_string(), why: words(&error) },
+        let failed = |error: hyper::Error| {
+            if exceeded.load(Ordering::Relaxed) {
+                FetchError::AnswerTooLarge { most }
+            } else {
+                FetchError::Http { host: hop.target.to_string(), why: words(&error) }
+            }
         };
         let bytes_max = metered::bytes_max(most, HEAD_BYTES_MAX);
         let stream = Metered::new(stream, bytes_max, Arc::clone(&exceeded));

@@ -369,7 +369,7 @@ impl Collector {
     fn zone(&self, counted_s: f64) -> ZoneSummary {
         let server = self.metrics.as_ref().and_then(MetricsWatch::summary);
         let server_cores = self.server.as_ref().and_then(|it| it.cores);
-        ZoneSummary { server, server_cores, ..ZoneSummary::of(&self.total.zone, counted_s) }
+        ZoneSummary { server_cores, server, ..ZoneSummary::of(&self.total.zone, counted_s) }
     }
 }
 
