@@ -115,6 +115,8 @@ for (const [language, { build, missing }] of Object.entries(GUESTS)) {
       lines = server.heard(/before |after |heard /);
       table = apiTable();
       players = { ann: await newPlayer(server), bob: await newPlayer(server), gone: await newPlayer(server) };
+      // Lines come late: those of the players are none of the tests'.
+      await until(() => lines.filter((line) => /"after Authenticate\w+[ "]/.test(line)).length >= 3);
     });
     after(async () => {
       await server?.stop();
