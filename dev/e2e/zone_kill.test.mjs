@@ -50,20 +50,25 @@ async function fly(pilot) {
 
 const scores = (pilot) => pilot.on.left(({ value }) => Number(value?.op_code) === SCORE).map(({ value }) => score(value.data));
 
+/** Four who have flown until one of them has brought something about, or suffered it; the last of them has left. */
+async function squadron(server, format) {
+  const pilots = [];
+  for (let count = 0; count < 4; count += 1) {
+    pilots.push(await join_(server, await newSocketPlayer(server, { format })));
+  }
+  while (!pilots.some((pilot) => scores(pilot).length > 0)) {
+    await Promise.all(pilots.map(fly));
+  }
+  const gone = pilots.pop();
+  await gone.socket.leaveMatch(gone.zone);
+  return { pilots, gone };
+}
+
 for (const format of FORMATS) {
   describe(`${format}: the zone behind kill -9`, throngOnly, () => {
     test("goes on within two seconds, with the same ships and scores", async () => {
       const server = await startVictim({ options: OPTIONS });
-      const pilots = [];
-      for (let count = 0; count < 4; count += 1) {
-        pilots.push(await join_(server, await newSocketPlayer(server, { format })));
-      }
-      // Until one of them has brought something about, or suffered it.
-      while (!pilots.some((pilot) => scores(pilot).length > 0)) {
-        await Promise.all(pilots.map(fly));
-      }
-      const gone = pilots.pop();
-      await gone.socket.leaveMatch(gone.zone);
+      const { pilots, gone } = await squadron(server, format);
       // One that has come is in a snapshot or behind it.
       const late = await join_(server, await newSocketPlayer(server, { format }));
       while (!late.view.known.has(late.ship.slot)) await fly(late);
@@ -111,15 +116,7 @@ for (const format of FORMATS) {
       // So rare that nothing but the stop itself writes the snapshot that has them.
       const options = { ...OPTIONS, "world.snapshot_interval_ms": 60_000 };
       const server = await startVictim({ options });
-      const pilots = [];
-      for (let count = 0; count < 4; count += 1) {
-        pilots.push(await join_(server, await newSocketPlayer(server, { format })));
-      }
-      while (!pilots.some((pilot) => scores(pilot).length > 0)) {
-        await Promise.all(pilots.map(fly));
-      }
-      const gone = pilots.pop();
-      await gone.socket.leaveMatch(gone.zone);
+      const { pilots } = await squadron(server, format);
       const from = performance.now();
       await server.stop({ keepData: true });
       const stopMs = performance.now() - from;

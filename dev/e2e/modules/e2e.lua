@@ -174,16 +174,6 @@ end
 
 -- What a script can reach of the machine, and what it can change for others. A global that is set by a
 -- forgotten `local` is common in modules that exist, so that must keep working.
--- Reads an object that nobody has written: a call for the database.
-local function read_nothing(ctx, _payload)
-  return tostring(#nk.storage_read({ { collection = "e2e", key = "nothing", user_id = ctx.user_id } }))
-end
-
--- Counts the members of a stream that nobody is in: a call that waits for a room.
-local function count_nobody(_ctx, _payload)
-  return tostring(nk.stream_count({ mode = 100, label = "nobody" }))
-end
-
 local function globals(_ctx, _payload)
   return nk.json_encode({
     io = type(io),

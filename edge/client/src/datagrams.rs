@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use serde::Deserialize;
+use uuid::Uuid;
 use wire::datagram::{
     BODY_BYTES_MAX, Head, KEY_BYTES, Key, Kind, MatchData, TOKEN_BYTES, VERSION, Window,
 };
@@ -97,7 +98,7 @@ impl Datagrams {
     /// A message to a match, as bytes to send; none if it does not fit.
     pub fn message(&mut self, match_id: &str, op_code: i32, data: &[u8]) -> Option<Vec<u8>> {
         let (uuid, node) = match_id.split_once('.')?;
-        let match_uuid = hex::decode(uuid.replace('-', "").as_bytes())?.try_into().ok()?;
+        let match_uuid = Uuid::try_parse(uuid).ok()?.into_bytes();
         let is_authoritative = !node.is_empty();
         let mut body = Vec::new();
         let message = MatchData { match_uuid, is_authoritative, op_code, sender: None, data };
@@ -132,18 +133,12 @@ impl Datagrams {
 
 fn of(message: MatchData<'_>) -> MatchMessage {
     MatchMessage {
-        match_uuid: uuid_text(&message.match_uuid),
+        match_uuid: Uuid::from_bytes(message.match_uuid).to_string(),
         op_code: message.op_code.into(),
-        sender: message.sender.map(|sender| uuid_text(&sender.user_id)),
+        sender: message.sender.map(|sender| Uuid::from_bytes(sender.user_id).to_string()),
         data: message.data.to_vec(),
         by_datagram: true,
     }
-}
-
-/// As ids are written (RFC 9562 section 4).
-fn uuid_text(bytes: &[u8; 16]) -> String {
-    let part = |range: std::ops::Range<usize>| hex::encode(&bytes[range]);
-    [part(0..4), part(4..6), part(6..8), part(8..10), part(10..16)].join("-")
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod core;
+mod counts;
 pub mod echo;
 mod fair;
 mod frames;

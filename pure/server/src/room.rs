@@ -29,6 +29,7 @@ use event::{Handler, Input, Now, Output, ThreadId, TimerId, Timers};
 use game::directory::{DirectoryEvent, RoomKey, Version};
 use game::guest::{GuestVersion, PresenceReason, Retired, Scripts};
 use game::match_id::MatchId;
+use game::node::NodeId;
 use game::stream::StreamPresence;
 use uuid::Uuid;
 use wire::nakama::realtime::error_code;
@@ -193,6 +194,11 @@ impl Room {
             retries: RetryQueue::default(),
             limit_log: LimitLog::default(),
         }
+    }
+
+    /// This node, if its sessions may have datagrams (`frames::OfMatch`).
+    fn datagrams_of(&self) -> Option<NodeId> {
+        self.settings.datagrams.as_ref().map(|_| self.me.node())
     }
 
     fn mail(&mut self, now: Now, mail: RoomMail) {

@@ -3,9 +3,9 @@
 //! There are five kinds, one struct. The *batcher* takes the API calls that are waiting, and RPC functions
 //! that are quick and write (`batched`), runs them in one transaction, commits once and then answers
 //! each: the group commit needs no timer. A
-//! *caller* takes one RPC at a time, in turns with what is left of calls that waited (`turns`), and answers it at
-//! once, unless it has written: then the answer waits, while further quick calls run and what they write gathers, until all of it is committed and
-//! the disk has it. A call of guest code that waits for another thread is put aside, and others run
+//! *caller* takes one RPC at a time, in turns with what is left of calls that waited (`turns`), and answers it
+//! at once, unless it has written: then the answer waits, while further quick calls run and what they write
+//! gathers, until all of it is committed and the disk has it. A call of guest code that waits for another thread is put aside, and others run
 //! meanwhile (`waiting`). The *hasher* runs calls that carry a password, which take a third of a second
 //! each, one at a time, and what matches want that takes long: hashes, and SQL of their own. A *companion*
 //! is a caller that shares a core's thread: it runs calls that are known to be quick, in slices, and has
@@ -410,12 +410,18 @@ impl Worker {
                 | ScriptFailure::Cancelled
                 | ScriptFailure::Shed => {}
             }
-            let (location, version) = (self.place("rpc", id, error), version.0);
+            // Where it is from is looked for only if that is logged: who refuses may do so often.
+            let place = || self.place("rpc", id, error);
             if is_meant {
-                tracing::debug!(id, location, version, "rpc answered: {error}");
+                tracing::debug!(
+                    id,
+                    location = place(),
+                    version = version.0,
+                    "rpc answered: {error}"
+                );
             } else if error.kind != ScriptFailure::NotFound {
-                self.stats.guest_errors.note(GuestVersion(version));
-                tracing::warn!(id, location, version, "rpc failed: {error}");
+                self.stats.guest_errors.note(version);
+                tracing::warn!(id, location = place(), version = version.0, "rpc failed: {error}");
             }
         }
         result

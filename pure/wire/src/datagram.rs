@@ -21,12 +21,13 @@ mod message;
 mod tests;
 mod window;
 
-use hmac::{Hmac, KeyInit as _, Mac as _};
-use sha2::Sha256;
+use hmac::Mac as _;
 use thiserror::Error;
 
 pub use message::{MatchData, Sender};
 pub use window::{Acks, Stale, Window};
+
+use crate::mac;
 
 /// The version of the form that is written here.
 pub const VERSION: u8 = 1;
@@ -142,24 +143,15 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], Unreadable> {
     Ok(*first)
 }
 
-/// A key whose two hash states are prepared.
-#[derive(Clone)]
-pub struct Key(Hmac<Sha256>);
-
-impl std::fmt::Debug for Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Key(..)")
-    }
-}
+/// The key of a session.
+#[derive(Clone, Debug)]
+pub struct Key(mac::Key);
 
 impl Key {
     /// A key of secret bytes.
     #[must_use]
     pub fn new(secret: &[u8; KEY_BYTES]) -> Self {
-        // RFC 2104 section 2: shorter keys are filled up with zeros.
-        let mut block = hmac::digest::Key::<Hmac<Sha256>>::default();
-        block[..KEY_BYTES].copy_from_slice(secret);
-        Self(Hmac::new(&block))
+        Self(mac::Key::new(secret))
     }
 
     /// Appends a datagram. A body that does not fit is our own mistake.
@@ -173,7 +165,7 @@ impl Key {
             to.extend_from_slice(&number.to_le_bytes());
         }
         to.extend_from_slice(body);
-        let mut mac = self.0.clone();
+        let mut mac = self.0.begin();
         mac.update(&to[start..]);
         to.extend_from_slice(&mac.finalize().into_bytes()[..TAG_BYTES]);
     }
@@ -186,7 +178,7 @@ impl Key {
         let head = peek(datagram)?;
         let (sealed, tag) =
             datagram.split_last_chunk::<TAG_BYTES>().ok_or(Unreadable::Malformed)?;
-        let mut mac = self.0.clone();
+        let mut mac = self.0.begin();
         mac.update(sealed);
         mac.verify_truncated_left(tag).map_err(|_| Unreadable::Forged)?;
         let body = sealed.get(HEAD_BYTES..).ok_or(Unreadable::Malformed)?;

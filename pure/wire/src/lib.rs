@@ -15,6 +15,7 @@ pub mod grpc;
 pub mod hex;
 pub mod http1;
 pub mod http2;
+pub mod mac;
 pub mod nakama;
 pub mod nearest;
 pub mod query;

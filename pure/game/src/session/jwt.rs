@@ -6,9 +6,10 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hmac::{Hmac, KeyInit as _, Mac as _};
-use sha2::{Digest as _, Sha256};
+use hmac::{Hmac, Mac as _};
+use sha2::Sha256;
 use thiserror::Error;
+use wire::mac;
 
 /// Longest token that is looked at. Request heads end at 5 KiB, so longer session tokens cannot
 /// arrive; refresh tokens come in bodies, and session variables make them grow.
@@ -49,29 +50,14 @@ pub enum TokenError {
     },
 }
 
-/// A signing key whose two hash states are prepared, which saves two of the six SHA-256 blocks of
-/// a usual token.
-#[derive(Clone)]
-pub struct Key(Hmac<Sha256>);
-
-impl std::fmt::Debug for Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Key(..)")
-    }
-}
+/// A signing key.
+#[derive(Clone, Debug)]
+pub struct Key(mac::Key);
 
 impl Key {
     /// A key from secret bytes of any length.
     pub fn new(secret: &[u8]) -> Self {
-        // RFC 2104 §2: shorter keys are filled up with zeros, longer ones are hashed first.
-        let mut block = hmac::digest::Key::<Hmac<Sha256>>::default();
-        if secret.len() <= block.len() {
-            block[..secret.len()].copy_from_slice(secret);
-        } else {
-            let digest = Sha256::digest(secret);
-            block[..digest.len()].copy_from_slice(&digest);
-        }
-        Self(Hmac::new(&block))
+        Self(mac::Key::new(secret))
     }
 
     /// The token for `claims`, which must be a JSON object.
@@ -111,7 +97,7 @@ impl Key {
     }
 
     fn mac(&self, signed: &[u8]) -> Hmac<Sha256> {
-        let mut mac = self.0.clone();
+        let mut mac = self.0.begin();
         mac.update(signed);
         mac
     }

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use game::match_id::MatchId;
 use uuid::Uuid;
 use world::{
     Border, CellId, Entity, EntityId, Interest, Orders, Published, Report, Resend, Saved, Tree,
@@ -107,8 +108,8 @@ pub struct ZoneShow {
     pub cells: Arc<[Published]>,
     /// What viewers are told of it.
     pub interest: Interest,
-    /// The match's id as clients see it.
-    pub match_id: Arc<str>,
+    /// The match.
+    pub id: MatchId,
     /// Whose packets are written here from now on, and which ship each follows.
     pub comes: Vec<(Member, EntityId)>,
     /// Sessions whose packets are not any more.

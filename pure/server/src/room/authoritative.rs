@@ -492,7 +492,7 @@ impl Room {
             id: found.id,
             text: &running.context.match_id,
             message,
-            datagrams_of: self.settings.datagrams.as_ref().map(|_| self.me.node()),
+            datagrams_of: self.datagrams_of(),
         };
         let Some(players) = self.streams.get(&Key::Authoritative(id)) else { return };
         let delivered = match &message.to {

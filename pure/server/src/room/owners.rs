@@ -10,10 +10,12 @@ use std::collections::BTreeMap;
 
 use game::fetch::{FetchPayer, Principal};
 
+use crate::counts::one_less;
+
 /// How many run, of each who has any: no more entries than twice the matches of the room.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
-    alive: BTreeMap<Principal, usize>,
+    alive: BTreeMap<Principal, u32>,
 }
 
 /// To whom a match is counted.
@@ -35,7 +37,7 @@ impl Owners {
                 Principal::Address(_) => ("match.matches_per_address_max", per_address),
                 _ => ("match.matches_per_user_max", per_user),
             };
-            if self.alive.get(&owner).is_some_and(|alive| *alive >= max) {
+            if self.alive.get(&owner).is_some_and(|alive| *alive as usize >= max) {
                 return Err((setting, max));
             }
         }
@@ -50,13 +52,8 @@ impl Owners {
     /// One of them has ended, or has not come to run.
     pub(super) fn ended(&mut self, payer: FetchPayer) {
         for owner in owners(payer) {
-            let Some(alive) = self.alive.get_mut(&owner) else {
-                unreachable!("a match of {owner} ends that was not counted")
-            };
-            *alive -= 1;
-            if *alive == 0 {
-                self.alive.remove(&owner);
-            }
+            let was_counted = one_less(&mut self.alive, &owner);
+            assert!(was_counted, "a match of {owner} ends that was not counted");
         }
     }
 }

@@ -17,6 +17,7 @@ use smallvec::SmallVec;
 use uuid::Uuid;
 
 use super::flow::Flow;
+use crate::counts::one_less;
 use crate::group::{Group, GroupMember, Meta};
 use crate::mail::Member;
 use crate::stats::RoomStats;
@@ -284,7 +285,7 @@ impl Streams {
         }
         self.stats.presences.down();
         if let Some(counts) = self.counts(key) {
-            count_down(counts, member.presence.user_id);
+            one_less(counts, &member.presence.user_id);
         }
         self.change(member.presence.session_id, |session| {
             let place = session.streams.iter().position(|other| other == key);
@@ -317,15 +318,6 @@ impl Streams {
             Key::Scripts(_) => Some(&mut self.scripts_of),
             Key::User(_) | Key::Authoritative(_) => None,
         }
-    }
-}
-
-/// One less, and nothing is kept of none.
-fn count_down(counts: &mut BTreeMap<Uuid, u32>, user_id: Uuid) {
-    let Some(count) = counts.get_mut(&user_id) else { return };
-    *count = count.saturating_sub(1);
-    if *count == 0 {
-        counts.remove(&user_id);
     }
 }
 

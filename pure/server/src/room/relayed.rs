@@ -92,6 +92,7 @@ impl Room {
     /// more than its sender, or all members together, may send, members who are behind do not get it:
     /// a flood is its sender's fault, not that of who reads slowly.
     pub(super) fn relayed_data(&mut self, now: Now, input: &MatchInput) {
+        let datagrams_of = self.datagrams_of();
         let Some(Stream { members, sent }) = self.streams.get_mut(&input.id.into()) else {
             return self.stats.match_messages_unroutable.up();
         };
@@ -121,12 +122,7 @@ impl Room {
             deferred: false,
         };
         let (members, match_id) = (&*members, input.id.text(&self.topology.nodes));
-        let of = OfMatch {
-            id: input.id,
-            text: &match_id,
-            message: &message,
-            datagrams_of: self.settings.datagrams.as_ref().map(|_| self.me.node()),
-        };
+        let of = OfMatch { id: input.id, text: &match_id, message: &message, datagrams_of };
         let delivered = if input.to.is_empty() {
             let is_other = |member: &&Member| member.presence.session_id != input.session_id;
             self.outbox.of_match(members.members().filter(is_other), &of, then)

@@ -53,12 +53,11 @@ impl Room {
             unreachable!("a zone begins where no settings are")
         };
         assert!(zone.home.is_none(), "the zone begins twice");
-        let match_id: Arc<str> = id.text(&self.topology.nodes).into();
+        let match_id = id.text(&self.topology.nodes);
         let tick_rate_hz = settings.tick_rate_hz;
         let rooms = u16::try_from(self.topology.rooms.len()).unwrap_or(u16::MAX);
-        let names = (id, match_id.clone());
         let tick = saved.as_ref().map(|saved| saved.tick);
-        let home = Home::new(now, names, (zone.me(), rooms), (settings.clone(), saved));
+        let home = Home::new(now, id, (zone.me(), rooms), (settings.clone(), saved));
         let (bots, away) = (home.bots(), home.away());
         match tick {
             Some(tick) => tracing::info!(%match_id, bots, away, tick, "the zone goes on"),
@@ -106,11 +105,10 @@ impl Room {
         self.zone_writes = false;
         self.with_zone(|zone, around| zone.write(now, around, &mut packets));
         let Some(zone) = &self.zone else { return };
-        let match_id = zone.viewers.match_id.clone();
-        let datagrams_of = self.settings.datagrams.as_ref().map(|_| self.me.node());
-        let Ok(id) = MatchId::parse(&match_id, &self.topology.nodes) else { return };
+        let Some(id) = zone.viewers.id else { unreachable!("a tick is told that was not shown") };
+        let (text, datagrams_of) = (id.text(&self.topology.nodes), self.datagrams_of());
         for Packet { to, bytes } in packets {
-            let of = OfMatch { id, text: &match_id, message: &message(bytes), datagrams_of };
+            let of = OfMatch { id, text: &text, message: &message(bytes), datagrams_of };
             self.outbox.of_match(std::iter::once(&to), &of, Then::DropIfBehind);
         }
         self.zone_goes_on(now);

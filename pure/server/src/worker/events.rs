@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use event::Now;
 use game::events::{EventJob, EventKind};
-use game::guest::{GuestCall, GuestVersion, Returned, ScriptError};
+use game::guest::{GuestCall, Returned, ScriptError};
 use uuid::Uuid;
 
 use super::hooks::Then;
@@ -119,19 +119,23 @@ impl Worker {
     ) {
         if let Err(error) = result {
             self.stats.event_errors.up();
-            let (location, version) = (self.place("", name, &error), version.0);
+            let place = || self.place("", name, &error);
             if hooks::is_meant(&error) {
-                let code = error.code;
                 tracing::debug!(
                     name,
-                    code,
-                    location,
-                    version,
+                    code = error.code,
+                    location = place(),
+                    version = version.0,
                     "the handler of an event ended: {error}"
                 );
             } else {
-                self.stats.guest_errors.note(GuestVersion(version));
-                tracing::warn!(name, location, version, "the handler of an event failed: {error}");
+                self.stats.guest_errors.note(version);
+                tracing::warn!(
+                    name,
+                    location = place(),
+                    version = version.0,
+                    "the handler of an event failed: {error}"
+                );
             }
         }
     }

@@ -10,7 +10,7 @@
 use game::api::{Answer, ApiCall, Auth, Style};
 use game::error::{ApiError, Code};
 use game::events::Cause;
-use game::guest::{CallContext, GuestCall, GuestVersion, Returned, ScriptError, ScriptFailure};
+use game::guest::{CallContext, GuestCall, Returned, ScriptError, ScriptFailure};
 use game::host::json;
 use game::value::Value;
 use wire::nakama::realtime::Message;
@@ -295,18 +295,23 @@ impl Worker {
     }
 
     fn log(&self, (id, version): Named<'_>, kind: &str, error: &ScriptError) {
-        let (location, version) = (self.place(kind, id, error), version.0);
+        let place = || self.place(kind, id, error);
         if is_meant(error) {
             tracing::debug!(
                 id,
                 code = error.code,
-                location,
-                version,
+                location = place(),
+                version = version.0,
                 "{kind}-hook refused: {error}"
             );
         } else {
-            self.stats.guest_errors.note(GuestVersion(version));
-            tracing::warn!(id, location, version, "{kind}-hook failed: {error}");
+            self.stats.guest_errors.note(version);
+            tracing::warn!(
+                id,
+                location = place(),
+                version = version.0,
+                "{kind}-hook failed: {error}"
+            );
         }
     }
 

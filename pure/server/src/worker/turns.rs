@@ -1,8 +1,9 @@
-//! Who has a caller next: a job that has come, or a call that waited and has been answered. A job is run as it
-//! comes, unless calls have been answered; then jobs wait in their order, and the two kinds take turns, one job
-//! or one piece of a call in a turn of the thread, so that what each has to say leaves behind it and mail is
-//! seen between; only jobs that have written are joined by the next ones, for one wait for the disk. Next is who has had less time of late. So neither stands behind all that there is of the other:
-//! not the answer that a call waits for behind every call that comes, nor a neighbour's call behind pieces of others.
+//! Who has a caller next: a job that has come, or a call that waited and has been answered. A job is run as
+//! it comes, unless calls have been answered; then jobs wait in their order, and the two kinds take turns, one
+//! job or one piece of a call in a turn of the thread, so that what each has to say leaves behind it and mail
+//! is seen between; only jobs that have written are joined by the next ones, for one wait for the disk. Next is
+//! who has had less time of late. So neither stands behind all that there is of the other: not the answer that
+//! a call waits for behind every call that comes, nor a neighbour's call behind pieces of others.
 //!
 //! Not here: which of the answered ones is next (`waiting`), and which jobs come (`core::callers`).
 

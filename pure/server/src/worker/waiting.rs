@@ -36,6 +36,7 @@ use super::Worker;
 use super::batched::Slice;
 use super::hooks::Then;
 use super::host::{WorkerHost, payer};
+use crate::counts::one_less;
 use crate::fair::FairQueue;
 use crate::guests::Instance;
 use crate::mail::{
@@ -194,10 +195,9 @@ impl WaitingCalls {
         let was_due = self.due.remove(&(waiting.due.mono_ns, number));
         assert!(was_due, "question {number} has no deadline");
         let FetchPayer { principal, client } = waiting.guest.payer;
-        count_down(&mut self.of_payer, &principal);
-        if let Some(client) = client {
-            count_down(&mut self.of_client, &client);
-        }
+        let was_counted = one_less(&mut self.of_payer, &principal)
+            && client.is_none_or(|client| one_less(&mut self.of_client, &client));
+        assert!(was_counted, "question {number} was not counted");
         Some(waiting)
     }
 
@@ -221,17 +221,6 @@ impl WaitingCalls {
     fn is_new(&self, payer: FetchPayer) -> bool {
         let has_none = |client| !self.of_client.contains_key(&client);
         self.places_of(payer.principal) == 0 && payer.client.is_none_or(has_none)
-    }
-}
-
-/// One less of these.
-fn count_down<K: Ord>(counts: &mut BTreeMap<K, u32>, key: &K) {
-    let Some(count) = counts.get_mut(key) else {
-        unreachable!("a call that waits was not counted")
-    };
-    *count -= 1;
-    if *count == 0 {
-        counts.remove(key);
     }
 }
 

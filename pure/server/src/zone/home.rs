@@ -26,6 +26,7 @@ use world::{
 use super::refusal::{INPUTS_PER_TICK_MAX, Refusal, Unheard};
 use super::saving::Saving;
 use super::viewers::Packet;
+use crate::counts::one_less;
 use crate::mail::{Member, RoomIndex, ZoneAck, ZoneDone, ZoneMail, ZoneSave, ZoneShow, ZoneTick};
 use crate::settings::WorldSettings;
 use crate::stats::{CellShown, Counter, RoomStats};
@@ -86,7 +87,6 @@ struct Open {
 pub(crate) struct Home {
     /// The match.
     pub(crate) id: MatchId,
-    match_id: Arc<str>,
     me: RoomIndex,
     settings: WorldSettings,
     director: Director,
@@ -132,7 +132,7 @@ impl Home {
     /// that goes on from what was saved. `rooms`: how many rooms the node has; `me`: which of them this is.
     pub(crate) fn new(
         now: Now,
-        (id, match_id): (MatchId, Arc<str>),
+        id: MatchId,
         (me, rooms): (RoomIndex, RoomIndex),
         (settings, saved): (WorldSettings, Option<Saved>),
     ) -> Self {
@@ -144,7 +144,6 @@ impl Home {
         let of_zone = Settings { bins: settings.bins, rates, ahead_ticks: 1 };
         let mut home = Self {
             id,
-            match_id,
             me,
             director: Director::new(of_zone),
             ledger: Ledger::default(),
@@ -445,8 +444,7 @@ impl Home {
         let had_place = self.admission.leave(session_id.as_u128());
         assert!(had_place, "{session_id} waits without a place");
         // It had no slot that would have to rest.
-        take_one(&mut self.of_user, member.presence.user_id);
-        address.into_iter().for_each(|address| take_one(&mut self.of_address, address));
+        self.uncount(member.presence.user_id, address);
     }
 
     /// The server stops: the next tick is due at once, and saved. Who is away stays so.
@@ -470,8 +468,7 @@ impl Home {
         let user_id = pilot.member.presence.user_id;
         if self.saving.is_stopping() && !wants {
             self.away.entry(user_id).or_default().push_back(pilot.ship);
-            take_one(&mut self.of_user, user_id);
-            pilot.address.into_iter().for_each(|address| take_one(&mut self.of_address, address));
+            self.uncount(user_id, pilot.address);
         } else {
             self.controls.leave(pilot.ship);
             self.director.leave(pilot.ship);
@@ -621,9 +618,16 @@ impl Home {
     fn forget_gone(&mut self) {
         let tick = self.director.tick();
         while let Some((_, user_id, address)) = self.resting.pop_front_if(|it| it.0 <= tick) {
-            take_one(&mut self.of_user, user_id);
-            address.into_iter().for_each(|address| take_one(&mut self.of_address, address));
+            self.uncount(user_id, address);
         }
+    }
+
+    /// One session less of a user and an address.
+    fn uncount(&mut self, user_id: Uuid, address: Option<u128>) {
+        one_less(&mut self.of_user, &user_id);
+        address.into_iter().for_each(|address| {
+            one_less(&mut self.of_address, &address);
+        });
     }
 
     /// What cells of each room are told that ships are to do in the next tick, whose tree this is.
@@ -749,7 +753,7 @@ impl Home {
             home: self.me,
             cells: newest.clone(),
             interest: self.overload.interest(&Interest::of_near(self.settings.near_ships)),
-            match_id: self.match_id.clone(),
+            id: self.id,
             comes: std::mem::take(&mut audience.comes),
             goes: std::mem::take(&mut audience.goes),
             acks: std::mem::take(&mut audience.acks).into_iter().collect(),
@@ -789,12 +793,5 @@ fn counter_of(change: Change, stats: &RoomStats) -> &Counter {
         Change::Split { .. } => &stats.zone_splits,
         Change::Merge { .. } => &stats.zone_merges,
         Change::Nudge { .. } => &stats.zone_border_moves,
-    }
-}
-
-fn take_one<K: Ord>(counts: &mut BTreeMap<K, u32>, key: K) {
-    let left = counts.remove(&key).map_or(0, |count| count - 1);
-    if left > 0 {
-        counts.insert(key, left);
     }
 }

@@ -2,7 +2,6 @@
 //! between them, and in whatever order their mail comes, it is the same world, hash for hash.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
 use event::{CallClock, CallTime, Now, Random};
 use game::guest::Presence;
@@ -90,8 +89,7 @@ impl Rooms {
     ) -> Self {
         let mut parts: Vec<Zone> = (0..count).map(|me| Zone::new(me, &settings)).collect();
         let id = MatchId::authoritative(Uuid::from_u128(1), NodeId::default());
-        let names = (id, Arc::from("zone"));
-        let made = Home::new(Now::default(), names, (home, count), (settings, saved));
+        let made = Home::new(Now::default(), id, (home, count), (settings, saved));
         parts[usize::from(home)].home = Some(made);
         Self {
             parts,

@@ -10,9 +10,9 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::Arc;
 
 use event::CallClock;
+use game::match_id::MatchId;
 use uuid::Uuid;
 use wire::datagram::MatchData;
 use world::{EntityId, Fanout, Frames, Interest, Viewer};
@@ -52,8 +52,8 @@ pub(crate) struct Viewers {
     fanout: Fanout,
     seats: BTreeMap<Uuid, Seat>,
     told: Option<Told>,
-    /// The match's id as clients see it.
-    pub(crate) match_id: Arc<str>,
+    /// The match; none before a tick is shown.
+    pub(crate) id: Option<MatchId>,
     buffer: Vec<u8>,
 }
 
@@ -65,7 +65,7 @@ impl Viewers {
             fanout: Fanout::default(),
             seats: BTreeMap::new(),
             told: None,
-            match_id: Arc::from(""),
+            id: None,
             buffer: Vec::new(),
         }
     }
@@ -93,7 +93,7 @@ impl Viewers {
                 seat.viewer.ack(ack.ticks);
             }
         }
-        self.match_id = show.match_id;
+        self.id = Some(show.id);
         self.frames.publish(&show.cells);
         let (home, interest) = (show.home, show.interest);
         self.told = Some(Told { home, interest, last: None, cost_ns: 0 });
