@@ -12,9 +12,13 @@
 //! the number of the lock page depends (<https://www.sqlite.org/c3ref/pcache_methods2.html>). Not here: how much memory
 //! the cache takes (`PRAGMA cache_size` decides). A crate of its own because the border to SQLite takes `unsafe`.
 //!
+//! [`log`] is the other way of pages out of a connection: to the log, when they are committed.
+//!
 //! In: [`install`], once, before the first connection. Out: [`lent`], how often the number was lent.
 
 #![allow(unsafe_code, reason = "these are functions that C calls, and that call C")]
+
+pub mod log;
 
 use std::ffi::{c_int, c_uint};
 use std::sync::OnceLock;

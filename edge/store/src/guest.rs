@@ -183,9 +183,9 @@ impl Guest {
             self.empty(shared, drops).and_then(|()| self.step(shared, statement, each));
         // Neither the commit nor the rollback may be stopped halfway.
         self.meter.finish();
+        let commit = || pages::log::gathered(|| self.control(shared, "COMMIT"));
         if result.is_ok()
-            && let Err(error) =
-                self.waited.during(|| shared.committing(|| self.control(shared, "COMMIT")))
+            && let Err(error) = self.waited.during(|| shared.committing(commit))
         {
             result = Err(error);
         }

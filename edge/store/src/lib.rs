@@ -19,6 +19,7 @@ mod group;
 mod guest;
 mod lock;
 mod log;
+mod marks;
 mod meter;
 mod migrate;
 mod open;

@@ -398,7 +398,11 @@ pub(crate) fn connect(path: &Path, is_file: bool) -> Result<Connection, rusqlite
     if !is_file {
         flags |= OpenFlags::SQLITE_OPEN_URI;
     }
-    let conn = Connection::open_with_flags(path, flags)?;
+    let conn = if is_file && pages::log::install() {
+        Connection::open_with_flags_and_vfs(path, flags, pages::log::NAME)?
+    } else {
+        Connection::open_with_flags(path, flags)?
+    };
     conn.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     // Plans must not depend on bound values: with partial indexes SQLite would else prepare a
     // statement anew for every value, much of the time of a login.

@@ -16,6 +16,7 @@ use rusqlite::{Connection, Statement};
 use crate::group::Group;
 use crate::guest::{Each, Guest};
 use crate::lock::Writer;
+use crate::marks::Marks;
 use crate::open::Shared;
 use crate::row::{SqliteRow, bind};
 use crate::waited::Waited;
@@ -32,6 +33,11 @@ const BEGIN_JOINED: &str = "SAVEPOINT joined";
 const KEEP_JOINED: &str = "RELEASE joined";
 const UNDO_JOINED: &str = "ROLLBACK TO joined";
 
+/// What marks of jobs are.
+const SET_MARK: &str = "SAVEPOINT job";
+const UNDO_TO_MARK: &str = "ROLLBACK TO job";
+const FORGET_MARK: &str = "RELEASE job";
+
 /// A connection. A transaction that is open when it is dropped is rolled back.
 pub struct Sqlite {
     conn: Connection,
@@ -47,6 +53,8 @@ pub struct Sqlite {
     /// With a group that is open an open transaction has joined it; with one that has failed too, and
     /// is lost then; otherwise it stands alone.
     pub(crate) group: Group,
+    /// Where the open transaction can be taken back to.
+    marks: Marks,
     /// Whether a transaction that only reads is open.
     is_reading: bool,
     /// SQLite has rolled the open transaction back by itself, as it does when the disk fails.
@@ -82,6 +90,7 @@ impl Sqlite {
             guest: None,
             is_open: false,
             group: Group::Never,
+            marks: Marks::default(),
             is_reading: false,
             is_lost: false,
             is_touched: false,
@@ -127,8 +136,8 @@ impl Sqlite {
 
     /// What may wait for the disk, now and then: the log begins anew, or is copied back.
     fn write_log(&self, is_well: bool) -> Result<(), DbError> {
-        let committed =
-            if is_well { self.shared.committing(|| self.control("COMMIT")) } else { Ok(()) };
+        let commit = || pages::log::gathered(|| self.control("COMMIT"));
+        let committed = if is_well { self.shared.committing(commit) } else { Ok(()) };
         if !self.conn().is_autocommit() {
             // A failed commit leaves the transaction open; nobody could finish it.
             let _ = self.control("ROLLBACK");
@@ -227,17 +236,29 @@ impl Sqlite {
         Ok(())
     }
 
+    /// For what is done within a transaction of [`Database::begin`].
+    fn check_open(&mut self) -> Result<(), DbError> {
+        if self.is_open {
+            return self.check_lost();
+        }
+        Err(DbError::Statement("no transaction is open".into()))
+    }
+
     fn is_readonly(&self, sql: &str) -> Result<bool, DbError> {
-        let statement = self.conn.prepare_cached(sql).map_err(|error| self.sort(&error))?;
+        let statement = self.conn().prepare_cached(sql).map_err(|error| self.sort(&error))?;
         Ok(statement.readonly())
     }
 
     fn step<T>(
-        &self,
+        &mut self,
         sql: &str,
         params: &[Param<'_>],
         act: impl FnOnce(&mut Statement<'_>) -> Result<T, rusqlite::Error>,
     ) -> Result<T, DbError> {
+        let writes = self.marks.are_pending() && !self.is_readonly(sql)?;
+        if writes && self.marks.write_follows() {
+            self.control(SET_MARK)?;
+        }
         let prepared = self.conn().prepare_cached(sql);
         let mut statement = prepared.map_err(|error| self.sort(&error))?;
         bind(&mut statement, params, |error| self.sort(error))?;
@@ -326,13 +347,13 @@ impl Database for Sqlite {
         self.check_group()?;
         if self.is_grouped() {
             self.control(BEGIN_JOINED)?;
-            self.is_open = true;
+            (self.is_open, self.marks) = (true, Marks::default());
             return Ok(());
         }
         self.end_reading()?;
         self.shared.check_file()?;
         self.lock_and_begin()?;
-        self.is_open = true;
+        (self.is_open, self.marks) = (true, Marks::default());
         self.is_touched = true;
         Ok(())
     }
@@ -413,6 +434,22 @@ impl Database for Sqlite {
 
     fn in_transaction(&self) -> bool {
         self.is_open
+    }
+
+    fn savepoint(&mut self) -> Result<(), DbError> {
+        self.check_open()?;
+        self.marks.add();
+        Ok(())
+    }
+
+    fn undo_to_savepoint(&mut self) -> Result<(), DbError> {
+        self.check_open()?;
+        if self.marks.undo() { self.control(UNDO_TO_MARK) } else { Ok(()) }
+    }
+
+    fn release_savepoint(&mut self) -> Result<(), DbError> {
+        self.check_open()?;
+        if self.marks.forget() { self.control(FORGET_MARK) } else { Ok(()) }
     }
 
     fn note_retry(&mut self) {

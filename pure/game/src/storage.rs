@@ -104,8 +104,9 @@ pub struct Ack {
     pub id: ObjectId,
     /// The version now.
     pub version: String,
-    /// Unix milliseconds.
-    pub create_time_ms: i64,
+    /// Unix milliseconds. `None` where a script has written over the version that it named: scripts are told no
+    /// times, and nobody has looked.
+    pub create_time_ms: Option<i64>,
     /// Unix milliseconds.
     pub update_time_ms: i64,
 }
@@ -344,7 +345,7 @@ impl Ack {
             key: self.id.key,
             version: self.version,
             user_id: self.id.user_id.to_string(),
-            create_time: Some(Timestamp::from_unix_ms(self.create_time_ms)),
+            create_time: self.create_time_ms.map(Timestamp::from_unix_ms),
             update_time: Some(Timestamp::from_unix_ms(self.update_time_ms)),
         }
     }

@@ -1,7 +1,7 @@
 //! Storage objects: permissions, versions, lists.
 
 use game::db::Database as _;
-use game::storage::{self, Caller, Delete, Listing, ObjectId, Write, version_of};
+use game::storage::{self, Ack, Caller, Delete, Listing, ObjectId, Write, version_of};
 use uuid::Uuid;
 
 use crate::world::World;
@@ -118,16 +118,17 @@ fn a_write_behind_a_version_is_as_one_that_looks_first() {
     storage::write(db, now, user, &first).unwrap();
     let later = now.after_ms(1_000);
     let mut write = |caller, writes: &[Write]| {
+        let since = |ack: &Ack| ack.create_time_ms.map(|made| ack.update_time_ms - made);
         storage::write(db, later, caller, writes)
-            .map(|acks| acks.iter().map(|ack| ack.update_time_ms - ack.create_time_ms).collect())
+            .map(|acks| acks.iter().map(since).collect())
             .map_err(|error| error.message.to_string())
     };
     let same = write(user, &[behind("a", 1, &v1, (1, 1)), behind("b", 2, &v1, (1, 1))]);
-    assert_eq!(same, Ok(vec![0, 1_000]), "what changes nothing has no new time");
+    assert_eq!(same, Ok(vec![Some(0), Some(1_000)]), "what changes nothing has no new time");
     // The second one is behind what the first one has written.
     let [v2, v3] = ["{\"n\":2}", "{\"n\":3}"].map(version_of);
     let twice = [behind("a", 2, &v1, (1, 1)), behind("a", 3, &v2, (2, 0))];
-    assert_eq!(write(user, &twice), Ok(vec![1_000, 1_000]), "permissions may change with it");
+    assert_eq!(write(user, &twice), Ok(vec![Some(1_000); 2]), "permissions may change with it");
     let denied = Err("Storage write rejected - permission denied.".to_owned());
     assert_eq!(write(user, &[behind("a", 4, &v3, (2, 0))]), denied, "it is locked by now");
     assert_eq!(write(user, &[behind("a", 4, &v3, (2, 1))]), denied);
@@ -136,8 +137,8 @@ fn a_write_behind_a_version_is_as_one_that_looks_first() {
     let half = [behind("b", 4, &v2, (1, 1)), behind("a", 4, &v2, (2, 0))];
     assert_eq!(write(Caller::Script, &half), failed);
     assert_eq!(write(Caller::Script, &[behind("none", 4, &v2, (1, 1))]), failed);
-    assert_eq!(write(Caller::Script, &[behind("b", 4, &v2, (1, 1))]), Ok(vec![1_000]));
-    assert_eq!(write(Caller::Script, &[behind("a", 4, &v3, (2, 0))]), Ok(vec![1_000]));
+    assert_eq!(write(Caller::Script, &[behind("b", 4, &v2, (1, 1))]), Ok(vec![None]));
+    assert_eq!(write(Caller::Script, &[behind("a", 4, &v3, (2, 0))]), Ok(vec![None]));
     let read = storage::read(&mut world.db, Caller::Script, &[id("a", ann)], 10_000).unwrap();
     assert_eq!((read[0].permission_read, read[0].permission_write), (2, 0));
 }

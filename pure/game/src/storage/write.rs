@@ -14,8 +14,8 @@ use crate::error::{ApiError, Failure};
 /// How often a write looks again at what another writer has changed meanwhile.
 const LOOKS_MAX: usize = 8;
 
-/// Objects of a call that are written without a look, each by a statement that returns a row: from
-/// what the call has changed so far SQLite takes time for each such statement.
+/// Objects of a call that are written without a look, each by a statement that returns a row unless a script
+/// writes: from what the call has changed so far SQLite takes time for each such statement.
 const WITHOUT_LOOK: usize = 16;
 
 /// Writes over an object that is as it was read. The permissions are a condition and not written: they are in
@@ -138,7 +138,7 @@ fn write_one(
     if looked.is_none()
         && write.needs_no_look(caller)
         && write.version != version
-        && let Some(create_time_ms) = replace_unseen(db, now, write, &version)?
+        && let Some(create_time_ms) = replace_unseen(db, now, caller, (write, &version))?
     {
         return Ok(ack(create_time_ms, unix_ms(now)));
     }
@@ -151,11 +151,11 @@ fn write_one(
         write.check(caller, current.as_ref())?;
         let times = match &current {
             Some(current) if write.changes_nothing(current, &version) => {
-                return Ok(ack(current.create_time_ms, current.update_time_ms));
+                return Ok(ack(Some(current.create_time_ms), current.update_time_ms));
             }
             Some(current) => {
                 let is_written = replace(db, now, write, (&version, current))?;
-                is_written.then(|| (current.create_time_ms, unix_ms(now)))
+                is_written.then(|| (Some(current.create_time_ms), unix_ms(now)))
             }
             None => {
                 // An object that is there has an owner: deleting an account takes its objects along.
@@ -165,7 +165,7 @@ fn write_one(
                     )));
                 }
                 *owner = Some(write.id.user_id);
-                insert(db, now, write, &version)?.then(|| (unix_ms(now), unix_ms(now)))
+                insert(db, now, write, &version)?.then(|| (Some(unix_ms(now)), unix_ms(now)))
             }
         };
         if let Some((create_time_ms, update_time_ms)) = times {
@@ -212,16 +212,21 @@ fn replace(
 }
 
 /// Writes over an object that nobody has looked for, if it has the version that the write names and the
-/// permissions that it gives; since when it is there if so.
+/// permissions that it gives; since when it is there if so, which is not asked for a script: a statement that
+/// returns a row costs SQLite a table of its own for the row.
 fn replace_unseen(
     db: &mut dyn Database,
     now: Now,
-    write: &Write,
-    version: &str,
-) -> Result<Option<i64>, DbError> {
-    let mut create_time_ms = None;
+    caller: Caller,
+    (write, version): (&Write, &str),
+) -> Result<Option<Option<i64>>, DbError> {
     let params = replaced(now, write, (version, &write.version));
-    db.query(REPLACE_VALUE_UNSEEN, &params, &mut |row| create_time_ms = Some(row.int(0)))?;
+    if caller == Caller::Script {
+        let is_written = db.execute(REPLACE_VALUE, &params)? > 0;
+        return Ok(is_written.then_some(None));
+    }
+    let mut create_time_ms = None;
+    db.query(REPLACE_VALUE_UNSEEN, &params, &mut |row| create_time_ms = Some(Some(row.int(0))))?;
     Ok(create_time_ms)
 }
 
