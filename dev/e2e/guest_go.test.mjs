@@ -4,11 +4,12 @@
  */
 import { after, before, test } from "node:test";
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { REPOSITORY, startServer, throngOnly } from "./server.mjs";
-import { newPlayer, openSocket } from "./client.mjs";
+import { bearer, http, newPlayer, openSocket } from "./client.mjs";
 import { buildGo, missingGo } from "./guests.mjs";
 
 const why = throngOnly.skip ?? missingGo();
@@ -52,4 +53,31 @@ test("what is not there, and what is wrong, is an error that says so", options, 
   const { missing, wrong } = await run("refused");
   assert.match(missing, /leaderboard/i);
   assert.match(wrong, /id/i);
+});
+
+const post = async (id, body, headers = {}) => {
+  const { session } = await newPlayer(server);
+  const answer = await http(server, "POST", `/v2/rpc/${id}?unwrap&twice=1&twice=2`, { headers: { ...bearer(session), ...headers }, body });
+  return { ...answer, user: session.user_id };
+};
+
+test("what is known of who calls has the types of Nakama's", options, async () => {
+  const { user, json } = await post("caller", "", { "x-test": "yes" });
+  const { node, ...known } = json;
+  assert.deepEqual(known, { mode: "rpc", user, vars: null, header: ["yes"], query: ["1", "2"], expires: true, nothing: null });
+  assert.ok(node.length > 0);
+});
+
+test("answers of any size follow each other, and panics", options, async () => {
+  for (const size of [10, 300_000, 0, 70_000, 3]) {
+    const { status, text } = await post("sized", `${size}`);
+    assert.deepEqual([status, text.length], [200, size]);
+    const failed = await post("sized", "none");
+    assert.equal(failed.status, 500);
+    assert.match(failed.text, /panic: no number/);
+  }
+});
+
+test("the SDK reads values as its own tests say", options, () => {
+  execFileSync("go", ["test", "./wire"], { cwd: join(REPOSITORY, "guests", "go"), stdio: "pipe" });
 });

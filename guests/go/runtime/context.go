@@ -5,17 +5,21 @@ package runtime
 import (
 	"context"
 	"fmt"
+
+	"throng/guest/wire"
 )
 
-// callContext has the values of a call.
+// callContext has the values of a call, which are decoded when the first of them is asked for: most functions ask
+// for none or one of what a request has.
 type callContext struct {
 	context.Context
+	bytes  []byte
 	values map[string]any
 }
 
 func (c *callContext) Value(key any) any {
 	if name, is := key.(string); is {
-		if value, known := c.values[name]; known {
+		if value, known := c.all()[name]; known {
 			return value
 		}
 		return about[name]
@@ -23,8 +27,17 @@ func (c *callContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// newContext gives values the types that they have in Nakama.
-func newContext(values map[string]any) context.Context {
+// all gives the values the types that they have in Nakama.
+func (c *callContext) all() map[string]any {
+	if c.values != nil {
+		return c.values
+	}
+	// Bytes that are no value have no values: the server writes none.
+	decoded, _ := wire.Decode(c.bytes)
+	values := members(decoded)
+	if values == nil {
+		values = map[string]any{}
+	}
 	if vars, is := values[RUNTIME_CTX_VARS]; is {
 		values[RUNTIME_CTX_VARS] = texts(vars)
 	}
@@ -39,7 +52,8 @@ func newContext(values map[string]any) context.Context {
 			values[name] = lists
 		}
 	}
-	return &callContext{context.Background(), values}
+	c.bytes, c.values = nil, values
+	return values
 }
 
 func text(value any) string {

@@ -3,7 +3,6 @@
 package runtime
 
 import (
-	"context"
 	"errors"
 	"runtime/debug"
 
@@ -118,7 +117,7 @@ func messagesOf(value any) []MatchData {
 }
 
 // callMatch runs a callback of the match of this instance.
-func callMatch(ctx context.Context, kind, name string, arguments []any) (any, error) {
+func callMatch(ctx *callContext, kind, name string, arguments []any) (any, error) {
 	if len(arguments) < 2 {
 		return nil, errors.New("a callback without its arguments")
 	}
@@ -149,11 +148,11 @@ func callMatch(ctx context.Context, kind, name string, arguments []any) (any, er
 	case "match_join_attempt":
 		parts, _ := first.([]any)
 		if len(parts) == 7 && len(arguments) == 3 {
-			own, _ := ctx.(*callContext)
-			own.values[RUNTIME_CTX_USER_ID], own.values[RUNTIME_CTX_SESSION_ID] = parts[0], parts[1]
-			own.values[RUNTIME_CTX_USERNAME], own.values[RUNTIME_CTX_VARS] = parts[2], texts(parts[3])
-			own.values[RUNTIME_CTX_USER_SESSION_EXP] = parts[4]
-			own.values[RUNTIME_CTX_CLIENT_IP], own.values[RUNTIME_CTX_CLIENT_PORT] = parts[5], parts[6]
+			own := ctx.all()
+			own[RUNTIME_CTX_USER_ID], own[RUNTIME_CTX_SESSION_ID] = parts[0], parts[1]
+			own[RUNTIME_CTX_USERNAME], own[RUNTIME_CTX_VARS] = parts[2], texts(parts[3])
+			own[RUNTIME_CTX_USER_SESSION_EXP] = parts[4]
+			own[RUNTIME_CTX_CLIENT_IP], own[RUNTIME_CTX_CLIENT_PORT] = parts[5], parts[6]
 			allow, reason := false, ""
 			state, allow, reason = running.MatchJoinAttempt(ctx, log, nil, nk, d, tick, state, presenceOf(parts), texts(arguments[2]))
 			if state == nil {

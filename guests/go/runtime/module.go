@@ -81,52 +81,107 @@ func Module(init initFunction) { initModule = init }
 //go:wasmexport throng_version
 func throngVersion() uint32 { return wire.Version }
 
+// answer is what the last call came to: the server has its copy, so that the next one writes over it.
+var answer []byte
+
+// answerKept is how much memory of an answer is kept for the next one.
+const answerKept = 64 << 10
+
 //go:wasmexport throng_call
 func throngCall(length uint32) uint32 {
-	result, where, err := serve(wire.Take(length))
-	if err == nil {
-		var bytes []byte
-		if bytes, err = wire.Append(nil, result); err == nil {
-			wire.Give(bytes)
-			return 0
+	bytes, where, err := serve(wire.Take(length), answer[:0])
+	status := uint32(0)
+	if err != nil {
+		code := 13
+		if own := (*Error)(nil); errors.As(err, &own) {
+			code = own.Code
 		}
+		bytes, _ = wire.Append(answer[:0], []any{code, err.Error(), where})
+		status = 1
 	}
-	code := 13
-	if own := (*Error)(nil); errors.As(err, &own) {
-		code = own.Code
-	}
-	bytes, _ := wire.Append(nil, []any{code, err.Error(), where})
 	wire.Give(bytes)
-	return 1
+	if answer = bytes; cap(answer) > answerKept {
+		answer = nil
+	}
+	return status
 }
 
-// serve runs a call, and tells of an error where it is from. A panic of the game's is an error of the call, as if it had
-// returned it.
-func serve(bytes []byte) (result any, where string, err error) {
+// serve runs a call, appends what it comes to, and tells of an error where it is from. A panic of the game's is an error
+// of the call, as if it had returned it.
+func serve(bytes, to []byte) (result []byte, where string, err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			result, where, err = nil, placeOfPanic(), fmt.Errorf("panic: %v", panicked)
 		}
 	}()
-	call, err := wire.Decode(bytes)
-	parts, _ := call.([]any)
-	if err != nil || len(parts) < 3 {
-		return nil, "", errors.New("not a call")
+	call := wire.NewReader(bytes)
+	kind, name, values, count, err := headOf(&call)
+	if err != nil {
+		return nil, "", errNoCall
 	}
-	kind, name := text(parts[0]), text(parts[1])
-	if result, err = run(kind, name, parts); err != nil {
-		where = placeOf(places[kind+" "+name])
+	ctx := &callContext{Context: context.Background(), bytes: values}
+	if count > 0 && string(kind) == "rpc" {
+		result, err = serveRPC(name, ctx, &call, to)
+	} else {
+		result, err = serveOther(string(kind), string(name), ctx, &call, count, to)
+	}
+	if err != nil {
+		where = placeOf(places[string(kind)+" "+string(name)])
 	}
 	return result, where, err
 }
 
-func run(kind, name string, parts []any) (any, error) {
-	values, _ := parts[2].(map[string]any)
-	arguments := parts[3:]
-	if kind == "init" {
-		return nil, start(values)
+var errNoCall = errors.New("not a call")
+
+// headOf reads what each call begins with: its kind, its name, the bytes of its context's values, and how many arguments
+// follow.
+func headOf(call *wire.Reader) (kind, name, values []byte, count int, err error) {
+	if count, err = call.List(); err != nil || count < 3 {
+		return nil, nil, nil, 0, errNoCall
 	}
-	ctx := newContext(values)
+	kind, errKind := call.Bytes()
+	name, errName := call.Bytes()
+	values, errValues := call.Skip()
+	return kind, name, values, count - 3, errors.Join(errKind, errName, errValues)
+}
+
+// serveRPC runs an RPC function, of whose call no more is decoded than it asks for.
+func serveRPC(name []byte, ctx context.Context, call *wire.Reader, to []byte) ([]byte, error) {
+	payload, err := call.Bytes()
+	if err != nil {
+		return nil, errNoCall
+	}
+	fn := rpcs[string(name)]
+	if fn == nil {
+		return nil, errorf("rpc %s is not registered", name)
+	}
+	result, err := fn(ctx, log, nil, nk, string(payload))
+	if err != nil {
+		return nil, err
+	}
+	return wire.AppendText(to, result), nil
+}
+
+// serveOther runs a call of any other kind, whose arguments are decoded: hooks fill their messages with them.
+func serveOther(kind, name string, ctx *callContext, call *wire.Reader, count int, to []byte) ([]byte, error) {
+	arguments := make([]any, count)
+	for index := range arguments {
+		var err error
+		if arguments[index], err = call.Value(); err != nil {
+			return nil, errNoCall
+		}
+	}
+	value, err := run(kind, name, ctx, arguments)
+	if err != nil {
+		return nil, err
+	}
+	return wire.Append(to, value)
+}
+
+func run(kind, name string, ctx *callContext, arguments []any) (any, error) {
+	if kind == "init" {
+		return nil, start(ctx.all())
+	}
 	if strings.HasPrefix(kind, "match_") {
 		return callMatch(ctx, kind, name, arguments)
 	}
@@ -134,10 +189,6 @@ func run(kind, name string, parts []any) (any, error) {
 		return nil, errors.New("a call without its argument")
 	}
 	switch kind {
-	case "rpc":
-		if fn := rpcs[name]; fn != nil {
-			return fn(ctx, log, nil, nk, text(arguments[0]))
-		}
 	case "before":
 		if fn := befores[name]; fn != nil {
 			in, _ := arguments[0].(map[string]any)
@@ -168,7 +219,7 @@ func start(values map[string]any) error {
 	about = values
 	about[RUNTIME_CTX_ENV] = texts(values[RUNTIME_CTX_ENV])
 	about[RUNTIME_CTX_MATCH_NODE] = values[RUNTIME_CTX_NODE]
-	ctx := &callContext{context.Background(), map[string]any{RUNTIME_CTX_MODE: "run_once"}}
+	ctx := &callContext{Context: context.Background(), values: map[string]any{RUNTIME_CTX_MODE: "run_once"}}
 	return initModule(ctx, log, nil, nk, initializer{})
 }
 

@@ -44,7 +44,7 @@ func Append(to []byte, value any) ([]byte, error) {
 	case float64:
 		return binary.LittleEndian.AppendUint64(append(to, tagFloat), math.Float64bits(v)), nil
 	case string:
-		return AppendName(append(to, tagBytes), v), nil
+		return AppendText(to, v), nil
 	case []byte:
 		to = binary.LittleEndian.AppendUint32(append(to, tagBytes), uint32(len(v)))
 		return append(to, v...), nil
@@ -110,20 +110,29 @@ func appendInt(to []byte, number int64) []byte {
 	return binary.LittleEndian.AppendUint64(append(to, tagInt), uint64(number))
 }
 
+// AppendText appends a string as a value.
+func AppendText(to []byte, text string) []byte {
+	return AppendName(append(to, tagBytes), text)
+}
+
 // Decode reads the one value that these bytes are: strings as string, whole numbers as int64, others as float64, lists as
 // []any that is not nil.
 func Decode(bytes []byte) (any, error) {
-	r := reader{bytes}
-	value, err := r.value()
+	r := NewReader(bytes)
+	value, err := r.Value()
 	if err == nil && len(r.rest) > 0 {
 		err = errBadValue
 	}
 	return value, err
 }
 
-type reader struct{ rest []byte }
+// Reader reads bytes that are values one behind the other, each as its user wants it.
+type Reader struct{ rest []byte }
 
-func (r *reader) take(count int) ([]byte, error) {
+// NewReader reads from the beginning of these bytes.
+func NewReader(bytes []byte) Reader { return Reader{bytes} }
+
+func (r *Reader) take(count int) ([]byte, error) {
 	if count < 0 || count > len(r.rest) {
 		return nil, errBadValue
 	}
@@ -132,7 +141,16 @@ func (r *reader) take(count int) ([]byte, error) {
 	return taken, nil
 }
 
-func (r *reader) count() (int, error) {
+func (r *Reader) tag() (byte, error) {
+	if len(r.rest) == 0 {
+		return 0, errBadValue
+	}
+	tag := r.rest[0]
+	r.rest = r.rest[1:]
+	return tag, nil
+}
+
+func (r *Reader) count() (int, error) {
 	bytes, err := r.take(4)
 	if err != nil {
 		return 0, err
@@ -140,21 +158,93 @@ func (r *reader) count() (int, error) {
 	return int(binary.LittleEndian.Uint32(bytes)), nil
 }
 
-func (r *reader) text() (string, error) {
+func (r *Reader) name() ([]byte, error) {
 	count, err := r.count()
-	if err != nil {
-		return "", err
-	}
-	bytes, err := r.take(count)
-	return string(bytes), err
-}
-
-func (r *reader) value() (any, error) {
-	tag, err := r.take(1)
 	if err != nil {
 		return nil, err
 	}
-	switch tag[0] {
+	return r.take(count)
+}
+
+// List reads the head of a list: how many values follow that are in it.
+func (r *Reader) List() (int, error) {
+	if tag, err := r.tag(); err != nil || tag != tagList {
+		return 0, errBadValue
+	}
+	return r.count()
+}
+
+// Bytes reads a string, and copies nothing.
+func (r *Reader) Bytes() ([]byte, error) {
+	if tag, err := r.tag(); err != nil || tag != tagBytes {
+		return nil, errBadValue
+	}
+	return r.name()
+}
+
+// Skip passes over a value, whose bytes it returns: they can be decoded when somebody asks for them.
+func (r *Reader) Skip() ([]byte, error) {
+	end := skip(r.rest, 0)
+	if end < 0 {
+		return nil, errBadValue
+	}
+	return r.take(end)
+}
+
+// skip gives where the value ends that begins at this place, or a number below 0 if none does. It is called for each
+// part of each call, so that it is plain.
+func skip(bytes []byte, at int) int {
+	if at < 0 || at >= len(bytes) {
+		return -1
+	}
+	tag := bytes[at]
+	at++
+	switch tag {
+	case tagNil, tagFalse, tagTrue:
+	case tagInt, tagFloat:
+		at += 8
+	case tagBytes:
+		at = skipName(bytes, at)
+	case tagList, tagMap:
+		if len(bytes)-at < 4 {
+			return -1
+		}
+		count := binary.LittleEndian.Uint32(bytes[at:])
+		at += 4
+		for ; count > 0 && at >= 0; count-- {
+			if tag == tagMap {
+				at = skipName(bytes, at)
+			}
+			at = skip(bytes, at)
+		}
+	default:
+		return -1
+	}
+	if at > len(bytes) {
+		return -1
+	}
+	return at
+}
+
+// skipName gives where the bytes end whose length is at this place.
+func skipName(bytes []byte, at int) int {
+	if at < 0 || len(bytes)-at < 4 {
+		return -1
+	}
+	end := uint64(at) + 4 + uint64(binary.LittleEndian.Uint32(bytes[at:]))
+	if end > uint64(len(bytes)) {
+		return -1
+	}
+	return int(end)
+}
+
+// Value reads a value, as Decode does.
+func (r *Reader) Value() (any, error) {
+	tag, err := r.tag()
+	if err != nil {
+		return nil, err
+	}
+	switch tag {
 	case tagNil:
 		return nil, nil
 	case tagFalse:
@@ -167,12 +257,13 @@ func (r *reader) value() (any, error) {
 			return nil, err
 		}
 		bits := binary.LittleEndian.Uint64(bytes)
-		if tag[0] == tagInt {
+		if tag == tagInt {
 			return int64(bits), nil
 		}
 		return math.Float64frombits(bits), nil
 	case tagBytes:
-		return r.text()
+		bytes, err := r.name()
+		return string(bytes), err
 	case tagList:
 		count, err := r.count()
 		if err != nil {
@@ -180,7 +271,7 @@ func (r *reader) value() (any, error) {
 		}
 		items := []any{}
 		for range count {
-			item, err := r.value()
+			item, err := r.Value()
 			if err != nil {
 				return nil, err
 			}
@@ -194,11 +285,11 @@ func (r *reader) value() (any, error) {
 		}
 		members := map[string]any{}
 		for range count {
-			name, err := r.text()
+			name, err := r.name()
 			if err != nil {
 				return nil, err
 			}
-			if members[name], err = r.value(); err != nil {
+			if members[string(name)], err = r.Value(); err != nil {
 				return nil, err
 			}
 		}

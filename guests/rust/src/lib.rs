@@ -28,6 +28,7 @@ mod value;
 #[doc(hidden)]
 pub mod wire;
 
+use std::cell::OnceCell;
 use std::fmt;
 
 pub use matches::{Dispatcher, Join, Match, MatchContext, Message, Opened, Presence, Verdict};
@@ -85,12 +86,26 @@ impl From<String> for Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Who calls, and how. What is not known is empty.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Context(Value);
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    bytes: Vec<u8>,
+    /// What the bytes are, once somebody has asked for some of it.
+    value: OnceCell<Value>,
+}
+
+impl PartialEq for Context {
+    fn eq(&self, other: &Self) -> bool {
+        self.value() == other.value()
+    }
+}
 
 impl Context {
+    pub(crate) fn new(bytes: Vec<u8>) -> Self {
+        Self { bytes, value: OnceCell::new() }
+    }
+
     fn text(&self, name: &str) -> &str {
-        self.0.get(name).and_then(Value::as_str).unwrap_or_default()
+        self.value().get(name).and_then(Value::as_str).unwrap_or_default()
     }
 
     /// The user's id.
@@ -115,12 +130,13 @@ impl Context {
 
     /// A variable of the session.
     pub fn var(&self, name: &str) -> Option<&str> {
-        self.0.get("vars")?.get(name)?.as_str()
+        self.value().get("vars")?.get(name)?.as_str()
     }
 
     /// All of it.
     pub fn value(&self) -> &Value {
-        &self.0
+        // Bytes that are no value have nothing in them: the server writes none.
+        self.value.get_or_init(|| Value::decode(&self.bytes).unwrap_or_default())
     }
 }
 

@@ -194,14 +194,49 @@ fn read_count(from: &mut &[u8]) -> Result<usize, BadValue> {
     Ok(u32::from_le_bytes(take(from)?) as usize)
 }
 
-fn read_bytes(from: &mut &[u8]) -> Result<Vec<u8>, BadValue> {
+fn read_bytes<'a>(from: &mut &'a [u8]) -> Result<&'a [u8], BadValue> {
     let count = read_count(from)?;
     let (taken, rest) = from.split_at_checked(count).ok_or(BadValue)?;
     *from = rest;
-    Ok(taken.to_vec())
+    Ok(taken)
 }
 
-fn read(from: &mut &[u8]) -> Result<Value, BadValue> {
+/// Reads the head of a list: how many values follow that are in it.
+pub(crate) fn read_list(from: &mut &[u8]) -> Result<usize, BadValue> {
+    if take(from)? == [6] { read_count(from) } else { Err(BadValue) }
+}
+
+/// Reads a string, and copies nothing.
+pub(crate) fn read_string<'a>(from: &mut &'a [u8]) -> Result<&'a [u8], BadValue> {
+    if take(from)? == [5] { read_bytes(from) } else { Err(BadValue) }
+}
+
+/// Passes over a value, whose bytes it gives.
+pub(crate) fn skip<'a>(from: &mut &'a [u8]) -> Result<&'a [u8], BadValue> {
+    fn pass(from: &mut &[u8]) -> Result<(), BadValue> {
+        match take(from)? {
+            [0..=2] => {}
+            [3 | 4] => drop(take::<8>(from)?),
+            [5] => drop(read_bytes(from)?),
+            [tag @ (6 | 7)] => {
+                for _ in 0..read_count(from)? {
+                    if tag == 7 {
+                        read_bytes(from)?;
+                    }
+                    pass(from)?;
+                }
+            }
+            _ => return Err(BadValue),
+        }
+        Ok(())
+    }
+    let start = *from;
+    pass(from)?;
+    start.get(..start.len() - from.len()).ok_or(BadValue)
+}
+
+/// Reads a value.
+pub(crate) fn read(from: &mut &[u8]) -> Result<Value, BadValue> {
     let [tag] = take(from)?;
     Ok(match tag {
         0 => Value::Nil,
@@ -209,7 +244,7 @@ fn read(from: &mut &[u8]) -> Result<Value, BadValue> {
         2 => Value::Bool(true),
         3 => Value::Int(i64::from_le_bytes(take(from)?)),
         4 => Value::Float(f64::from_le_bytes(take(from)?)),
-        5 => Value::Bytes(read_bytes(from)?),
+        5 => Value::Bytes(read_bytes(from)?.to_vec()),
         6 => {
             let count = read_count(from)?;
             Value::List((0..count).map(|_| read(from)).collect::<Result<_, _>>()?)
@@ -217,8 +252,8 @@ fn read(from: &mut &[u8]) -> Result<Value, BadValue> {
         7 => {
             let mut members = Vec::new();
             for _ in 0..read_count(from)? {
-                let name = String::from_utf8(read_bytes(from)?).map_err(|_| BadValue)?;
-                members.push((name, read(from)?));
+                let name = std::str::from_utf8(read_bytes(from)?).map_err(|_| BadValue)?;
+                members.push((name.to_owned(), read(from)?));
             }
             Value::Map(members)
         }

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 
 use crate::matches::{self, Running};
+use crate::value::{BadValue, read, read_list, read_string, skip};
 use crate::{Context, Error, Initializer, Placed, Result, Value};
 
 /// The version of the convention.
@@ -66,14 +67,18 @@ pub(crate) fn host_call(name: &str, arguments: &[Value]) -> Result<Vec<Value>> {
     }
 }
 
-/// Runs a call of the host.
+/// Runs a call of the host, of which no more is decoded than it needs.
 fn call_of(length: u32, init: fn(&mut Initializer) -> Result<()>) -> Result<Value> {
-    let call = Value::decode(&taken(length)).map_err(|error| error.to_string())?;
-    let Value::List(parts) = call else { return Err("not a call".into()) };
-    let mut parts = parts.into_iter();
-    let mut next = || parts.next().unwrap_or_default();
-    let (kind, name, context) = (next(), next(), next());
-    let (kind, name) = (kind.as_str().unwrap_or_default(), name.as_str().unwrap_or_default());
+    let bytes = taken(length);
+    let mut rest = bytes.as_slice();
+    let wrong = |error: BadValue| Error::from(error.to_string());
+    let count = read_list(&mut rest).map_err(wrong)?;
+    let mut text = || {
+        let text = read_string(&mut rest).map_err(wrong)?;
+        std::str::from_utf8(text).map_err(|_| Error::from("not a call"))
+    };
+    let (kind, name) = (text()?, text()?);
+    let context = skip(&mut rest).map_err(wrong)?;
     if kind == "init" {
         let mut registered = Initializer::default();
         init(&mut registered)?;
@@ -82,20 +87,24 @@ fn call_of(length: u32, init: fn(&mut Initializer) -> Result<()>) -> Result<Valu
     }
     GAME.with_borrow_mut(|game| {
         let Game { registered, running } = game;
+        if kind == "rpc" && count > 3 {
+            let payload = read_string(&mut rest).map_err(wrong)?;
+            let payload = std::str::from_utf8(payload);
+            let payload = payload.map_err(|_| Error::new(3, "payload is not UTF-8"))?;
+            let context = Context::new(context.to_vec());
+            let Placed { function, place } = find(&registered.rpc, name)?;
+            return function(&context, payload).map(Value::from).map_err(|error| error.of(place));
+        }
+        let arguments = (3..count).map(|_| read(&mut rest)).collect::<std::result::Result<_, _>>();
+        let arguments: Vec<Value> = arguments.map_err(wrong)?;
         if kind.starts_with("match_") {
-            let arguments = parts.collect();
+            let context = Value::decode(context).map_err(wrong)?;
             return matches::call(registered, running, (kind, name), context, arguments);
         }
-        let context = Context(context);
-        let mut next = || parts.next().unwrap_or_default();
+        let context = Context::new(context.to_vec());
+        let mut arguments = arguments.into_iter();
+        let mut next = || arguments.next().unwrap_or_default();
         match kind {
-            "rpc" => {
-                let payload = next();
-                let payload =
-                    payload.as_str().ok_or_else(|| Error::new(3, "payload is not UTF-8"))?;
-                let Placed { function, place } = find(&registered.rpc, name)?;
-                function(&context, payload).map(Value::from).map_err(|error| error.of(place))
-            }
             "before" => {
                 let Placed { function, place } = find(&registered.before, name)?;
                 let returned = function(&context, next()).map_err(|error| error.of(place))?;

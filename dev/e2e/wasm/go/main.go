@@ -7,6 +7,8 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"throng/guest/runtime"
@@ -19,7 +21,9 @@ func main() {}
 type rpc = func(context.Context, runtime.Logger, *sql.DB, runtime.NakamaModule, string) (string, error)
 
 func InitModule(ctx context.Context, logger runtime.Logger, db *sql.DB, nk runtime.NakamaModule, initializer runtime.Initializer) error {
-	for id, function := range map[string]rpc{"users": users, "social": social, "machine": machine, "refused": refused} {
+	for id, function := range map[string]rpc{
+		"users": users, "social": social, "machine": machine, "refused": refused, "caller": caller, "sized": sized,
+	} {
 		if err := initializer.RegisterRpc(id, function); err != nil {
 			return err
 		}
@@ -126,6 +130,28 @@ func machine(_ context.Context, _ runtime.Logger, _ *sql.DB, nk runtime.NakamaMo
 	nk.MetricsGaugeSet("go_stock", nil, 1.5)
 	nk.MetricsTimerRecord("go_round", nil, 3*time.Second)
 	return answer(map[string]any{"next": next, "before": before}, first(err, errBefore))
+}
+
+// caller tells what is known of who calls, whose values are read when they are asked for.
+func caller(ctx context.Context, _ runtime.Logger, _ *sql.DB, _ runtime.NakamaModule, _ string) (string, error) {
+	vars, _ := ctx.Value(runtime.RUNTIME_CTX_VARS).(map[string]string)
+	headers, _ := ctx.Value(runtime.RUNTIME_CTX_HEADERS).(map[string][]string)
+	queries, _ := ctx.Value(runtime.RUNTIME_CTX_QUERY_PARAMS).(map[string][]string)
+	expiry, _ := ctx.Value(runtime.RUNTIME_CTX_USER_SESSION_EXP).(int64)
+	return answer(map[string]any{
+		"mode": ctx.Value(runtime.RUNTIME_CTX_MODE), "user": ctx.Value(runtime.RUNTIME_CTX_USER_ID), "vars": vars,
+		"header": headers["X-Test"], "query": queries["twice"], "expires": expiry > 0,
+		"node": ctx.Value(runtime.RUNTIME_CTX_NODE), "nothing": ctx.Value("no such value"),
+	}, nil)
+}
+
+// sized answers with so many letters, or panics.
+func sized(_ context.Context, _ runtime.Logger, _ *sql.DB, _ runtime.NakamaModule, payload string) (string, error) {
+	count, err := strconv.Atoi(payload)
+	if err != nil {
+		panic("no number")
+	}
+	return strings.Repeat("x", count), nil
 }
 
 // refused says what the server says of what it does not have, and of what is wrong.
