@@ -4,10 +4,11 @@
  */
 import { after, before, test } from "node:test";
 import assert from "node:assert/strict";
-import { cp, mkdtemp } from "node:fs/promises";
+import { cp, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { basic, bearer, http, newPlayer, RawSocket, unique } from "../client.mjs";
+import { buildRust, missingRust } from "../guests.mjs";
 import { throngOnly, within } from "../server.mjs";
 import { besideNeighbour, CASE_MS_MAX, inParallel, startVictim } from "./rig.mjs";
 
@@ -88,8 +89,34 @@ async function withGuests(count, attack, options = {}) {
   }
 }
 
-const callFor = (on, session, ms) =>
-  http(on, "POST", "/v2/rpc/e2e_slow?unwrap", { headers: bearer(session), body: json({ ms }) });
+const slowCall = (id) => (on, session, ms, more = {}) =>
+  http(on, "POST", `/v2/rpc/${id}?unwrap`, { headers: bearer(session), body: json({ ms, ...more }) });
+const callFor = slowCall("e2e_slow");
+
+/** The languages of functions that are run where others wait for the thread, each with one that computes on command. */
+const LANGUAGES = {
+  Lua: { call: callFor, folder: async () => undefined, options: throngOnly },
+  WebAssembly: {
+    call: slowCall("hostile_slow"),
+    async folder() {
+      const folder = await mkdtemp(join(tmpdir(), "throng-fairness-"));
+      await cp(new URL("../modules", import.meta.url), folder, { recursive: true });
+      buildRust("hostile", join(folder, "hostile.wasm"));
+      return folder;
+    },
+    options: (throngOnly.skip ?? missingRust()) ? { skip: throngOnly.skip ?? missingRust() } : {},
+  },
+};
+
+/** As `withGuests`, with the functions of a language. */
+async function withLanguage({ folder }, count, attack, options) {
+  const path = await folder();
+  try {
+    await withGuests(count, attack, path ? { ...options, "runtime.path": path } : options);
+  } finally {
+    if (path) await rm(path, { recursive: true });
+  }
+}
 
 test("guests who were all fast and turn slow together leave a caller to others", throngOnly, () =>
   withGuests(8, async (fresh, guests) => {
@@ -115,65 +142,89 @@ async function untilKnown(fresh, guests, counter, call) {
   await within(known(), CASE_MS_MAX, () => `the function is not known: ${counter}`);
 }
 
+const CORE = { "engine.cores": 1, "runtime.core_slice_us": 200 };
+
 /** On the thread of the one core, beside the neighbour's connections; the other calls of the burst are elsewhere. */
-const holdsNoCore = (call) => {
+function holdsNoCore(language, call, burst) {
   const attack = async (fresh, guests) => {
     await untilKnown(fresh, guests, "calls_on_cores", (guest) => call(fresh, guest, 0));
     const before = await fresh.counters();
     const harm = async () => {
       const statuses = [];
       for (let round = 0; round < 20; round++) {
-        const burst = guests.map((guest) => call(fresh, guest, 50));
-        statuses.push(...(await Promise.all(burst)).map(({ status }) => status));
+        statuses.push(...(await burst((guest, ms) => call(fresh, guest, ms), guests)).map(({ status }) => status));
       }
       return statuses;
     };
     const { result, report } = await besideNeighbour(fresh, harm);
     assert.ok(result.every((status) => status === 200), json(result));
     const after = await fresh.counters();
-    const paused = after.of("calls_paused") - before.of("calls_paused");
-    assert.ok(paused > 0, "it was given back in slices");
-    console.log(`99 of 100 answers within ${report.rpc.p99_ms} ms for rpc, ${report.socket.p99_ms} for socket`);
+    const counted = (name) => after.of(name) - before.of(name);
+    assert.ok(counted("calls_paused") > 0, "it was given back in slices");
+    console.log(
+      `99 of 100 answers within ${report.rpc.p99_ms} ms for rpc, ${report.socket.p99_ms} for socket; ` +
+        `${counted("calls_on_cores")} calls on the core, ${counted("calls_paused")} pauses, ${counted("calls_overran")} too late`,
+    );
     assert.ok(report.rpc.p99_ms < 40 && report.socket.p99_ms < 40, json(report));
   };
-  return withGuests(4, attack, { "engine.cores": 1, "runtime.core_slice_us": 200 });
-};
+  return withLanguage(language, 4, attack, CORE);
+}
 
-test("a function that was quick and then computes for 50 ms on command holds no core", throngOnly, () =>
-  holdsNoCore(callFor));
+const atOnce = (call, guests) => Promise.all(guests.map((guest) => call(guest, 50)));
 
-/** Hooks of calls are run there as well: who logs in with much for them to do makes nobody wait. */
-test("a hook that was quick and then computes for 50 ms on command holds no core", throngOnly, () =>
-  holdsNoCore((on, guest, ms) => {
-    const vars = ms ? { compute_ms: String(ms) } : {};
-    const options = { headers: basic(on.serverKey), body: json({ id: guest.user_id, vars }) };
-    return http(on, "POST", "/v2/account/authenticate/custom?create=true", options);
-  }));
+/** Quick calls make the function known again, as far as the server forgets. */
+async function inTurns(call, guests) {
+  const answers = [];
+  for (const guest of guests) {
+    for (let count = 0; count < 12; count++) answers.push(await call(guest, 0));
+    answers.push(await call(guest, 5));
+  }
+  return answers;
+}
 
-/** In the transaction that it shares with those who register, a call may compute for a thousandth of a second. */
-test("a function that wrote quickly and then computes for 200 ms on command holds no registration", throngOnly, () => {
-  const call = (on, session, ms) =>
-    http(on, "POST", "/v2/rpc/e2e_slow?unwrap", { headers: bearer(session), body: json({ ms, writes: true }) });
-  const attack = async (fresh, guests) => {
-    await untilKnown(fresh, guests, "rpc_batched", (guest) => call(fresh, guest, 0));
-    const before = await fresh.counters();
-    const harm = async () => {
-      const statuses = [];
-      for (let round = 0; round < 5; round++) {
-        const burst = guests.map((guest) => call(fresh, guest, 200));
-        statuses.push(...(await Promise.all(burst)).map(({ status }) => status));
-      }
-      return statuses;
+for (const [name, language] of Object.entries(LANGUAGES)) {
+  const { call, options } = language;
+
+  test(`a function in ${name} that was quick and then computes for 50 ms on command holds no core`, options, () =>
+    holdsNoCore(language, call, atOnce));
+
+  test(`a function in ${name} that is quick and slow in turns holds no core`, options, () =>
+    holdsNoCore(language, call, inTurns));
+
+  /** Hooks of calls are run there as well: who logs in with much for them to do makes nobody wait. */
+  test(`a hook in ${name} that was quick and then computes for 50 ms on command holds no core`, options, () => {
+    const logIn = (on, guest, ms) => {
+      const vars = ms ? { compute_ms: String(ms) } : {};
+      const options = { headers: basic(on.serverKey), body: json({ id: guest.user_id, vars }) };
+      return http(on, "POST", "/v2/account/authenticate/custom?create=true", options);
     };
-    const { result, report } = await besideNeighbour(fresh, harm, { kinds: ["register", "authenticate"] });
-    assert.ok(result.every((status) => status === 200), json(result));
-    const undone = (await fresh.counters()).of("rpc_undone") - before.of("rpc_undone");
-    assert.ok(undone > 0 && undone <= 2 * guests.length, `${undone} calls were begun again`);
-    console.log(`99 of 100 answers within ${report.register.p99_ms} ms for register`);
-    assert.ok(report.register.p99_ms < 150, json(report));
-  };
-  return withGuests(4, attack, { "runtime.batch_slice_us": 1000 });
-});
+    return holdsNoCore(language, logIn, atOnce);
+  });
+
+  /** In the transaction that it shares with those who register, a call may compute for a thousandth of a second. */
+  test(`a function in ${name} that wrote quickly and then computes for 200 ms on command holds no registration`, options, () => {
+    const writes = (on, guest, ms) => call(on, guest, ms, { writes: true });
+    const attack = async (fresh, guests) => {
+      await untilKnown(fresh, guests, "rpc_batched", (guest) => writes(fresh, guest, 0));
+      const before = await fresh.counters();
+      const harm = async () => {
+        const statuses = [];
+        for (let round = 0; round < 5; round++) {
+          const burst = guests.map((guest) => writes(fresh, guest, 200));
+          statuses.push(...(await Promise.all(burst)).map(({ status }) => status));
+        }
+        return statuses;
+      };
+      const { result, report } = await besideNeighbour(fresh, harm, { kinds: ["register", "authenticate"] });
+      assert.ok(result.every((status) => status === 200), json(result));
+      const undone = (await fresh.counters()).of("rpc_undone") - before.of("rpc_undone");
+      assert.ok(undone > 0 && undone <= 2 * guests.length, `${undone} calls were begun again`);
+      console.log(`99 of 100 answers within ${report.register.p99_ms} ms for register`);
+      assert.ok(report.register.p99_ms < 150, json(report));
+    };
+    return withLanguage(language, 4, attack, { "runtime.batch_slice_us": 1000 });
+  });
+}
 
 test("guests whose first calls are slow leave a caller to others", throngOnly, () =>
   withGuests(3, async (fresh, [known, ...strangers]) => {

@@ -11,7 +11,7 @@ import assert from "node:assert/strict";
 import { cpSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { http } from "../client.mjs";
+import { bearer, http, newPlayer } from "../client.mjs";
 import { buildRust, GAMES, missingRust } from "../guests.mjs";
 import { REPOSITORY, throngOnly, within } from "../server.mjs";
 import { besideNeighbour, CASE_MS_MAX, inParallel, NEIGHBOUR_MS_MAX, startVictim } from "./rig.mjs";
@@ -96,6 +96,56 @@ describe("hostile guests", noRust ? { skip: noRust } : {}, () => {
       await besideNeighbour(server, attack);
       const waited = (await watched()).worst_ms - TICK_MS;
       assert.ok(waited < NEIGHBOUR_MS_MAX, `the match beside waited ${waited} ms for its tick`);
+    });
+  }
+});
+
+/**
+ * The same on the thread of the one core: functions that are known to be quick, and do harm then. What the harm leaves
+ * of an instance another thread frees, and when the last one is gone another thread makes new ones.
+ */
+describe("functions that were quick and then do harm on a core", noRust ? { skip: noRust } : {}, () => {
+  for (const [harm, text] of Object.entries({
+    spin: /script used up its 1000 ms \(runtime\.call_budget_ms\)/,
+    hoard: /script used up its \d+ bytes \(runtime\.memory_max_bytes\)/,
+    recurse: /stack overflow \(524288 bytes\)/,
+    panic: /on purpose/,
+  })) {
+    test(`one that harms by ${harm}`, async () => {
+      const options = {
+        "engine.cores": 1, "runtime.call_budget_ms": 1_000, "runtime.memory_max_bytes": 64 * MIB,
+      };
+      const build = (folder) => buildRust("hostile", join(folder, "hostile.wasm"));
+      const { server, stop } = await start(build, { beside: "dev/e2e/modules", options });
+      try {
+        const attack = async () => {
+          const refusals = [];
+          // A function stays away for a minute when it does harm again.
+          for (let time = 0; time < 2; time++) {
+            const { session } = await newPlayer(server);
+            const call = (payload) =>
+              http(server, "POST", "/v2/rpc/hostile_turn?unwrap", { headers: bearer(session), body: payload });
+            const onCores = async () => (await server.counters()).of("calls_on_cores");
+            const known = await onCores();
+            await eventually(async () => {
+              for (let count = 0; count < 24; count++) assert.equal((await call("")).status, 200);
+              return (await onCores()) > known + 20;
+            });
+            refusals.push(await call(harm));
+          }
+          return refusals;
+        };
+        const { result } = await besideNeighbour(server, attack);
+        for (const answer of result) {
+          assert.equal(answer.status, 500, answer.text);
+          assert.match(answer.text, text);
+        }
+        await eventually(async () => (await server.counters()).of("scripts_missing") === 0);
+        const renewed = (await server.counters()).of("scripts_renewed");
+        console.log(`new instances were made ${renewed} times`);
+      } finally {
+        await stop();
+      }
     });
   }
 });

@@ -49,6 +49,14 @@ fn init_module(initializer: &mut Initializer) -> Result<()> {
     initializer.register_rpc("hostile_untyped", untyped)?;
     initializer.register_rpc("hostile_sleep", sleep)?;
     initializer.register_rpc("hostile_log", log)?;
+    initializer.register_rpc("hostile_slow", slow)?;
+    initializer.register_rpc("hostile_turn", turn)?;
+    initializer.register_before("AuthenticateCustom", |_, request| {
+        let vars = request.get("account").and_then(|account| account.get("vars"));
+        let compute_ms = vars.and_then(|vars| vars.get("compute_ms")).and_then(Value::as_str);
+        compute(compute_ms.and_then(|text| text.parse().ok()).unwrap_or(0))?;
+        Ok(Some(request))
+    })?;
     initializer.register_rpc("hostile_match", |_, harm| {
         nk::match_create("hostile", Some(Value::map([("harm", harm.into())])))
     })?;
@@ -60,6 +68,43 @@ fn init_module(initializer: &mut Initializer) -> Result<()> {
 
 fn done() -> Result<String> {
     Ok("done".to_owned())
+}
+
+/// Computes for so many milliseconds by the server's clock, which is asked seldom.
+fn compute(ms: i64) -> Result<()> {
+    let now = || nk::call_one("time", &[]).map(|now| now.as_int().unwrap_or(i64::MAX));
+    let ends = if ms > 0 { now()? + ms } else { return Ok(()) };
+    let mut turns = 0_u64;
+    while now()? < ends {
+        for _ in 0..100_000 {
+            turns = black_box(turns + 1);
+        }
+    }
+    Ok(())
+}
+
+/// As `e2e_slow` of the modules in Lua: `{"ms":50,"writes":true}`.
+fn slow(_: &Context, wish: &str) -> Result<String> {
+    let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
+    let ms = wish.split_once("\"ms\":").and_then(|(_, rest)| digits(rest).parse().ok());
+    if wish.contains("\"writes\":true") {
+        let key = nk::call_one("uuid_v4", &[])?;
+        let object = [("collection", "slow".into()), ("key", key), ("value", Value::map([]))];
+        nk::storage_write(vec![Value::map(object)])?;
+    }
+    compute(ms.unwrap_or(0))?;
+    Ok("{}".to_owned())
+}
+
+/// Is quick unless it is told to do harm.
+fn turn(_: &Context, harm: &str) -> Result<String> {
+    match harm {
+        "spin" => spin(),
+        "hoard" => hoard(),
+        "recurse" => Ok(recurse(1).to_string()),
+        "panic" => panic!("on purpose"),
+        _ => done(),
+    }
 }
 
 /// Never ends.

@@ -300,7 +300,7 @@ pub fn go_on(allowed: Allowed, mut budget_ns: u64) -> Running {
 /// Gives the piece that has begun a slice of this thread, microseconds: about half of it by the wall's
 /// clock and, where that is over, half by the CPU's, so that a piece which waited for a processor is not
 /// taken for a long one, and a short one asks the wall's alone.
-pub(crate) fn begin_slice(slice_us: u32) {
+pub fn begin_slice(slice_us: u32) {
     CALL.with(|call| {
         let slice_ns = u64::from(slice_us) * 1_000;
         call.slice_ns.set(slice_ns / 2);
@@ -311,8 +311,14 @@ pub(crate) fn begin_slice(slice_us: u32) {
     });
 }
 
-/// Ends the slice. Returns whether the piece was asked to yield.
-pub(crate) fn end_slice() -> bool {
+/// Whether the piece that runs has had its slice, and others are to have their turn. Never where it has none.
+#[must_use]
+pub fn is_slice_over() -> bool {
+    CALL.with(Call::is_slice_over)
+}
+
+/// Ends the slice. Returns whether Luau was asked to yield.
+pub fn end_slice() -> bool {
     CALL.with(|call| {
         call.slice_look_ns.set(u64::MAX);
         call.was_paused.take()

@@ -8,15 +8,15 @@ use std::sync::atomic::AtomicUsize;
 
 use bytes::Bytes;
 use game::guest::{
-    Answer, CallContext, CallId, Finding, GuestCall, Host, MatchContext, MatchScript, Registered,
-    Returned, ScriptError, Scripts, Step,
+    Answer, CallContext, CallId, Callee, Finding, GuestCall, Host, MatchContext, MatchScript,
+    Registered, Retired, Returned, ScriptError, Scripts, Step,
 };
 use game::value::Value;
 use script::budget::GuestLimits;
 
 use crate::encoding::Writer;
 use crate::failure;
-use crate::instance::{self, Instance, Piece, Waiting};
+use crate::instance::{self, Broken, Instance, Left, Piece, Waiting};
 use crate::local::Kind;
 use crate::matches::WasmMatch;
 use crate::memory::Bound;
@@ -25,21 +25,74 @@ use crate::modules::{LoadError, Module, Modules};
 /// Instances of a module that are kept for calls to come.
 const IDLE_MAX: usize = 4;
 
+/// Instances of a module where others wait for the thread, on which none is made while it serves: for a call, and
+/// for others while that one waits or is paused.
+const MADE_BEFORE: usize = 2;
+
 const WRONG_RPC_RESULT: &str = "Runtime function returned invalid data - only allowed one return \
                                 value of type string.";
+
+const NONE_LEFT: &str = "no instance of the module is left on this thread";
 
 /// The guest code in WebAssembly of one thread.
 pub struct WasmScripts {
     modules: Arc<Modules>,
-    limits: GuestLimits,
+    limits: WasmLimits,
     registered: Registered,
     /// Which module each function is of, by its place among them.
-    owners: BTreeMap<(Kind, String), usize>,
+    owners: Owners,
     /// Of each module.
     idle: Vec<Vec<Instance>>,
+    /// Calls that wait or are paused.
     waiting: BTreeMap<CallId, (Caller, Waiting)>,
     /// What all instances for calls hold together.
     held: Arc<AtomicUsize>,
+    /// Instances in which nothing runs any more, for another thread to free.
+    broken: Vec<Broken>,
+    /// The last instance of a module is gone, and nobody has been told that all are to be made anew.
+    is_spent: bool,
+}
+
+/// How much a guest may use, and how its calls share their thread.
+#[derive(Clone, Debug, Default)]
+pub struct WasmLimits {
+    /// What guests in any language may use.
+    pub guest: GuestLimits,
+    /// Microseconds that a call may compute before others have their turn (`runtime.core_slice_us`), on a
+    /// thread that also has sockets; there, what needs the database is done by other threads. `None` on
+    /// a thread that is there for calls.
+    pub slice_us: Option<u32>,
+    /// Whether another thread makes instances when the last one of a module is gone (`Scripts::take_spent`), and frees
+    /// what calls leave behind, because nobody on this one may wait for that.
+    pub is_renewed_elsewhere: bool,
+}
+
+/// Those of a thread that is there for calls.
+impl From<GuestLimits> for WasmLimits {
+    fn from(guest: GuestLimits) -> Self {
+        Self { guest, ..Self::default() }
+    }
+}
+
+/// The place of the module of each function, by what it is and its name.
+#[derive(Debug, Default)]
+struct Owners([BTreeMap<String, usize>; Kind::COUNT]);
+
+impl Owners {
+    fn of(&self, kind: Kind) -> Option<&BTreeMap<String, usize>> {
+        self.0.get(kind as usize)
+    }
+
+    /// The module of a function, and the name as it was registered: of all but matches case does not count.
+    fn find(&self, kind: Kind, name: &str) -> Option<(&str, usize)> {
+        let names = self.of(kind)?;
+        let found = names.get_key_value(name);
+        let found = found.or_else(|| {
+            let has_case = name.chars().any(char::is_uppercase);
+            has_case.then(|| names.get_key_value(&name.to_lowercase())).flatten()
+        });
+        found.map(|(name, module)| (name.as_str(), *module))
+    }
 }
 
 impl std::fmt::Debug for WasmScripts {
@@ -64,16 +117,18 @@ impl WasmScripts {
     /// [`LoadError::Run`] when one fails.
     pub fn load(
         modules: Arc<Modules>,
-        limits: GuestLimits,
+        limits: impl Into<WasmLimits>,
         host: &mut dyn Host,
     ) -> Result<Self, LoadError> {
         let mut scripts = Self {
-            limits,
+            limits: limits.into(),
             registered: Registered::default(),
-            owners: BTreeMap::new(),
+            owners: Owners::default(),
             idle: Vec::new(),
             waiting: BTreeMap::new(),
             held: Arc::default(),
+            broken: Vec::new(),
+            is_spent: false,
             modules,
         };
         let modules = Arc::clone(&scripts.modules);
@@ -84,9 +139,13 @@ impl WasmScripts {
                 scripts.note(index, kind, name);
             }
             scripts.registered.modules.push(module.file.clone());
-            scripts.idle.push(vec![instance]);
+            let mut idle = vec![instance];
+            while scripts.limits.is_renewed_elsewhere && idle.len() < MADE_BEFORE {
+                let another = scripts.start(module, host);
+                idle.push(another.map_err(|error| LoadError::Run(error.message))?.0);
+            }
+            scripts.idle.push(idle);
         }
-        scripts.registered.block_all();
         Ok(scripts)
     }
 
@@ -95,7 +154,7 @@ impl WasmScripts {
         let files =
             |index: usize| self.modules.modules.get(index).map_or("", |it| it.file.as_str());
         let file = files(index);
-        if let Some(first) = self.owners.get(&(kind, name.clone())) {
+        if let Some(first) = self.owners.of(kind).and_then(|names| names.get(&name)) {
             let first = files(*first);
             let what = match kind {
                 Kind::Rpc => "the RPC",
@@ -126,7 +185,9 @@ impl WasmScripts {
             Kind::Event => events.push(name.clone()),
             Kind::Match => {}
         }
-        self.owners.insert((kind, name), index);
+        if let Some(names) = self.owners.0.get_mut(kind as usize) {
+            names.insert(name, index);
+        }
     }
 
     fn start(
@@ -134,17 +195,9 @@ impl WasmScripts {
         module: &Arc<Module>,
         host: &mut dyn Host,
     ) -> Result<(Instance, Vec<(Kind, String)>), ScriptError> {
-        let limits = self.limits.start();
-        let bound = Bound::new(&limits, &self.held, &self.limits.memory);
-        instance::start(module, host, &limits, bound)
-    }
-
-    /// The module of a function, by its place.
-    fn owner(&self, kind: Kind, name: &str) -> Option<(Caller, String)> {
-        let name = name.to_lowercase();
-        let key = (kind, name);
-        let module = *self.owners.get(&key)?;
-        Some((Caller { module, kind }, key.1))
+        let limits = self.limits.guest.start();
+        let bound = Bound::new(&limits, &self.held, &self.limits.guest.memory);
+        instance::start(module, host, &limits, (bound, self.limits.slice_us))
     }
 
     /// Runs a call on an instance that has nothing to do, or on a new one.
@@ -161,12 +214,15 @@ impl WasmScripts {
         let idle = self.idle.get_mut(caller.module).and_then(Vec::pop);
         let instance = match idle {
             Some(instance) => instance,
+            None if self.limits.is_renewed_elsewhere => {
+                return Step::Done(Err(failure::raised(&module.title, NONE_LEFT)));
+            }
             None => match self.start(module, host) {
                 Ok((instance, _)) => instance,
                 Err(error) => return Step::Done(Err(error)),
             },
         };
-        let piece = instance.run(host, &self.limits.call(), call.into_bytes());
+        let piece = instance.run(host, &self.limits.guest.call(), call.into_bytes());
         self.piece((id, caller), piece)
     }
 
@@ -178,16 +234,55 @@ impl WasmScripts {
                 assert!(other.is_none(), "{id:?} waits twice");
                 Step::Waits(ask)
             }
-            Piece::Ended(instance, result) => {
-                if let (Some(instance), Some(idle)) = (instance, self.idle.get_mut(caller.module))
-                    && idle.len() < IDLE_MAX
-                {
-                    idle.push(instance);
+            Piece::Paused(waiting) => {
+                let other = self.waiting.insert(id, (caller, waiting));
+                assert!(other.is_none(), "{id:?} is paused twice");
+                Step::Paused
+            }
+            Piece::Ended(left, result) => {
+                match (left, self.idle.get_mut(caller.module)) {
+                    (Left::Whole(instance), Some(idle)) if idle.len() < IDLE_MAX => {
+                        idle.push(instance);
+                    }
+                    (Left::Whole(_), _) => {}
+                    (Left::Broken(broken), _) => self.lose(caller.module, broken),
                 }
                 let title = || self.modules.modules.get(caller.module).map_or("", |it| &it.title);
                 Step::Done(result.and_then(|value| returned(caller.kind, value, title())))
             }
         }
+    }
+}
+
+impl WasmScripts {
+    /// An instance is of no use any more.
+    fn lose(&mut self, module: usize, broken: Broken) {
+        if !self.limits.is_renewed_elsewhere {
+            return;
+        }
+        self.broken.push(broken);
+        let has_idle = self.idle.get(module).is_some_and(|idle| !idle.is_empty());
+        if !has_idle && !self.waiting.values().any(|(caller, _)| caller.module == module) {
+            self.is_spent = true;
+        }
+    }
+
+    /// Goes on with a call: with the answer that it waits for, or, if it is paused, without one.
+    fn next_piece(
+        &mut self,
+        host: &mut dyn Host,
+        id: CallId,
+        answer: Option<Answer>,
+    ) -> Step<Returned> {
+        let Some((caller, waiting)) = self.waiting.remove(&id) else {
+            panic!("{id:?} does not wait");
+        };
+        let modules = Arc::clone(&self.modules);
+        let Some(module) = modules.modules.get(caller.module) else {
+            unreachable!("{id:?} waits in a module that is not there");
+        };
+        let piece = instance::go_on(module, host, &self.limits.guest.call(), (waiting, answer));
+        self.piece((id, caller), piece)
     }
 }
 
@@ -205,9 +300,12 @@ fn returned(kind: Kind, value: Value, title: &str) -> Result<Returned, ScriptErr
     }
 }
 
+/// Room for what most calls are, so that few have to be moved while they are written.
+const CALL_BYTES: usize = 2_048;
+
 /// The beginning of a call: `[kind, name, context, …]` with so many arguments behind.
 fn head(kind: &str, name: &str, context: &CallContext, arguments: usize) -> Writer {
-    let mut writer = Writer::default();
+    let mut writer = Writer::with_room(CALL_BYTES);
     writer.list(3 + arguments).text(kind).text(name);
     self::context(&mut writer, context);
     writer
@@ -278,41 +376,41 @@ impl Scripts for WasmScripts {
         context: &CallContext,
         call: GuestCall<'_>,
     ) -> Step<Returned> {
-        // An epoch is longer than a slice: a call can be stopped or put aside, but not within one.
-        if let Err(refusal) = host.keeps_thread() {
-            return Step::Done(Err(failure::raised("", refusal.message)));
-        }
         let missing = |what: String| Step::Done(Err(failure::not_found(what)));
+        let found = |kind: Kind, name: &str| {
+            let (name, module) = self.owners.find(kind, name)?;
+            Some((Caller { module, kind }, name))
+        };
         match call {
             GuestCall::Rpc { id: name, payload } => {
-                let Some((caller, name)) = self.owner(Kind::Rpc, name) else {
+                let Some((caller, name)) = found(Kind::Rpc, name) else {
                     return missing("RPC function not found".to_owned());
                 };
-                let mut call = head("rpc", &name, context, 1);
+                let mut call = head("rpc", name, context, 1);
                 call.bytes(payload);
                 self.run(host, (id, caller), call)
             }
             GuestCall::Before { id: name, request } => {
-                let Some((caller, name)) = self.owner(Kind::Before, name) else {
+                let Some((caller, name)) = found(Kind::Before, name) else {
                     return missing(format!("no before-hook for {name}"));
                 };
-                let mut call = head("before", &name, context, 1);
+                let mut call = head("before", name, context, 1);
                 call.value(&request);
                 self.run(host, (id, caller), call)
             }
             GuestCall::After { id: name, answer, request } => {
-                let Some((caller, name)) = self.owner(Kind::After, name) else {
+                let Some((caller, name)) = found(Kind::After, name) else {
                     return missing(format!("no after-hook for {name}"));
                 };
-                let mut call = head("after", &name, context, 2);
+                let mut call = head("after", name, context, 2);
                 call.value(&answer).value(&request);
                 self.run(host, (id, caller), call)
             }
             GuestCall::Event { name, argument } => {
-                let Some((caller, name)) = self.owner(Kind::Event, name) else {
+                let Some((caller, name)) = found(Kind::Event, name) else {
                     return Step::Done(Ok(Returned::Nothing));
                 };
-                let mut call = head("event", &name, context, 1);
+                let mut call = head("event", name, context, 1);
                 call.value(&argument);
                 self.run(host, (id, caller), call)
             }
@@ -320,19 +418,36 @@ impl Scripts for WasmScripts {
     }
 
     fn resume(&mut self, host: &mut dyn Host, id: CallId, answer: Answer) -> Step<Returned> {
-        let Some((caller, waiting)) = self.waiting.remove(&id) else {
-            panic!("{id:?} does not wait");
-        };
-        let modules = Arc::clone(&self.modules);
-        let Some(module) = modules.modules.get(caller.module) else {
-            unreachable!("{id:?} waits in a module that is not there");
-        };
-        let piece = instance::resume(module, host, &self.limits.call(), (waiting, answer));
-        self.piece((id, caller), piece)
+        self.next_piece(host, id, Some(answer))
+    }
+
+    fn go_on(&mut self, host: &mut dyn Host, id: CallId) -> Step<Returned> {
+        self.next_piece(host, id, None)
     }
 
     fn cancel(&mut self, id: CallId) {
-        self.waiting.remove(&id);
+        if let Some((caller, waiting)) = self.waiting.remove(&id) {
+            self.lose(caller.module, Broken::Call(waiting));
+        }
+    }
+
+    fn has_room(&self, callee: Callee<'_>) -> bool {
+        let (kind, name) = match callee {
+            Callee::Rpc(name) => (Kind::Rpc, name),
+            Callee::Before(name) => (Kind::Before, name),
+            Callee::After(name) => (Kind::After, name),
+        };
+        let module = self.owners.find(kind, name).map(|(_, module)| module);
+        // Of what is not there a call says so.
+        module.and_then(|module| self.idle.get(module)).is_none_or(|idle| !idle.is_empty())
+    }
+
+    fn take_spent(&mut self) -> Option<Retired> {
+        std::mem::take(&mut self.is_spent).then(|| Retired::new(()))
+    }
+
+    fn take_left(&mut self) -> Option<Retired> {
+        (!self.broken.is_empty()).then(|| Retired::new(std::mem::take(&mut self.broken)))
     }
 
     fn match_new(
@@ -341,11 +456,11 @@ impl Scripts for WasmScripts {
         context: &MatchContext,
         module: &str,
     ) -> Result<Box<dyn MatchScript>, ScriptError> {
-        let owner = self.owners.get(&(Kind::Match, module.to_owned()));
+        let owner = self.owners.of(Kind::Match).and_then(|names| names.get(module));
         let Some(of) = owner.and_then(|index| self.modules.modules.get(*index)) else {
             return Err(failure::not_found("not found"));
         };
-        let opened = WasmMatch::open(of, &self.limits, host, (module, &context.match_id))?;
+        let opened = WasmMatch::open(of, &self.limits.guest, host, (module, &context.match_id))?;
         Ok(Box::new(opened))
     }
 }

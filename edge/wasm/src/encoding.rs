@@ -51,6 +51,11 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
+    /// One that writes so many bytes without having to move them.
+    pub(crate) fn with_room(bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes) }
+    }
+
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }

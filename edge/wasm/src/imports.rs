@@ -19,7 +19,7 @@ use wasmtime::{Caller, Linker, Memory, Result};
 
 use crate::encoding::{self, DecodeError, Writer};
 use crate::failure::Stop;
-use crate::instance::State;
+use crate::instance::{self, State};
 use crate::local;
 
 /// The module that guests import this from.
@@ -42,6 +42,17 @@ pub(crate) fn take_asked() -> Option<Ask> {
 /// Keeps the answer for the call that is gone on with next.
 pub(crate) fn put_answer(answer: Answer) {
     ANSWER.set(Some(answer));
+}
+
+/// Steps of about a nanosecond that a call of the host costs, whatever it does.
+const CALL_STEPS: u32 = 100;
+
+/// A function of the host has taken so many steps more of the guest's time. Where that is over, or its slice, the
+/// guest is made to ask.
+pub(crate) fn spent(caller: &Caller<'_, State>, steps: u32) {
+    if !budget::may_go_on(steps.saturating_add(CALL_STEPS)) || budget::is_slice_over() {
+        instance::make_ask(caller.engine());
+    }
 }
 
 /// What a call of the host waits for: pending once.
@@ -114,6 +125,7 @@ fn take(mut caller: Caller<'_, State>, at: u32, length: u32) -> Result<()> {
         return Err(Stop::wrong(text));
     }
     to.copy_from_slice(&pending);
+    spent(&caller, length);
     Ok(())
 }
 
@@ -124,6 +136,7 @@ fn give(mut caller: Caller<'_, State>, at: u32, length: u32) -> Result<()> {
     let given = read(memory, "throng.give", (at, length))?;
     state.given.clear();
     state.given.extend_from_slice(given);
+    spent(&caller, length);
     Ok(())
 }
 
@@ -164,6 +177,7 @@ async fn call(mut caller: Caller<'_, State>, at: u32, length: u32) -> Result<u32
     pending.insert(0, head);
     let length = u32::try_from(pending.len()).map_err(|_| Stop::wrong("an answer is too large"))?;
     caller.data_mut().pending = pending;
+    spent(&caller, length);
     Ok(length)
 }
 
@@ -197,17 +211,17 @@ fn begin(caller: &mut Caller<'_, State>, at: u32, length: u32) -> Result<Begun> 
         let text = format!("{name} is not for modules in WebAssembly");
         return Ok(Begun::Ended(Err(HostError::new(text))));
     }
-    let (may_wait, is_match) = (caller.data().may_wait, caller.data().is_match);
-    Ok(run(function, values, &meter, (may_wait, is_match)))
+    let State { may_wait, asks_others, .. } = *caller.data();
+    Ok(run(function, values, &meter, (may_wait, asks_others)))
 }
 
 fn run(
     function: &'static HostFunction,
     values: Vec<Value>,
     meter: &CallMeter,
-    (may_wait, is_match): (bool, bool),
+    (may_wait, asks_others): (bool, bool),
 ) -> Begun {
-    if may_wait && is_match && function.lane.can_run_elsewhere() {
+    if may_wait && asks_others && function.lane.can_run_elsewhere() {
         let allowance =
             Allowance { time_ms: budget::left_ms().0, memory_bytes: budget::memory_bytes() };
         return Begun::Waits(function, Ask::Run { function: function.name, values, allowance });

@@ -1,5 +1,9 @@
-//! One instance of a module: its start, and its calls in pieces, until they end or wait. While a call waits
-//! its instance is part of it, with the stack that wasmtime has put aside.
+//! One instance of a module: its start, and its calls in pieces, until they end, wait, or have had their slice.
+//! While a call waits or is paused its instance is part of it, with the stack that wasmtime has put aside.
+//!
+//! At the first loop or call behind a tick (`ticker`) a guest asks what is to become of it ([`asked`]), also in the
+//! middle of a long copy. Functions of the host, which no tick interrupts, look at the time themselves, and make it ask
+//! when they have returned (`imports::spent`).
 //!
 //! A trap leaves a guest in the middle of something: its instance is thrown away, and so is that of a call
 //! that is cancelled. A call that ends with an error of its own leaves its instance whole.
@@ -13,7 +17,7 @@ use game::guest::{Answer, Ask, Host, ScriptError, ScriptFailure};
 use game::value::Value;
 use script::budget::{self, Allowed, CallMeter, Limits};
 use script::lend;
-use wasmtime::{Memory, Result, Store, TypedFunc, UpdateDeadline};
+use wasmtime::{Engine, Memory, Result, Store, TypedFunc, UpdateDeadline};
 
 use crate::encoding::{self, Writer};
 use crate::failure::{self, Circumstances, Stop};
@@ -42,7 +46,9 @@ pub(crate) struct State {
     pub(crate) given: Vec<u8>,
     /// What it has registered; `None` once it has started.
     pub(crate) registering: Option<Vec<(Kind, String)>>,
-    pub(crate) is_match: bool,
+    /// What takes its thread for long is asked of others: for a match, which keeps its room, and for a call
+    /// that keeps a core.
+    pub(crate) asks_others: bool,
     pub(crate) may_wait: bool,
 }
 
@@ -50,6 +56,7 @@ pub(crate) struct State {
 pub(crate) struct Instance {
     store: Store<State>,
     call: TypedFunc<u32, u32>,
+    slice_us: Option<u32>,
 }
 
 type Outcome = (Store<State>, Result<(TypedFunc<u32, u32>, u32)>);
@@ -57,17 +64,35 @@ type Outcome = (Store<State>, Result<(TypedFunc<u32, u32>, u32)>);
 /// A call that runs or waits; whoever drops it throws its instance away.
 type Fiber = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
-/// A call that waits, and what is left of its time in nanoseconds.
+/// A call that waits or is paused, and what is left of its time in nanoseconds.
 pub(crate) struct Waiting {
     fiber: Fiber,
     bound: Bound,
+    slice_us: Option<u32>,
     left_ns: u64,
 }
 
-/// How far a call has come. An instance comes back if it can run another one.
+/// How far a call has come.
 pub(crate) enum Piece {
-    Ended(Option<Instance>, std::result::Result<Value, ScriptError>),
+    Ended(Left, std::result::Result<Value, ScriptError>),
     Waits(Waiting, Ask),
+    /// It has had its slice.
+    Paused(Waiting),
+}
+
+/// What a call leaves behind.
+pub(crate) enum Left {
+    /// It can run another one.
+    Whole(Instance),
+    Broken(Broken),
+}
+
+/// An instance that cannot run another call. To free it takes as long as it has memory.
+#[expect(dead_code, reason = "to be dropped")]
+pub(crate) enum Broken {
+    Instance(Store<State>),
+    /// With the call that was under way in it.
+    Call(Waiting),
 }
 
 /// Starts an instance, and lets it register what it has.
@@ -78,12 +103,12 @@ pub(crate) fn start(
     module: &Arc<Module>,
     host: &mut dyn Host,
     limits: &Limits,
-    bound: Bound,
+    (bound, slice_us): (Bound, Option<u32>),
 ) -> std::result::Result<(Instance, Vec<(Kind, String)>), ScriptError> {
     let of_start = bound.clone();
     let state = State {
         module: Arc::clone(module),
-        is_match: bound.is_match,
+        asks_others: bound.is_match || slice_us.is_some(),
         held: Held::new(bound),
         wasi: Wasi::default(),
         memory: None,
@@ -94,27 +119,39 @@ pub(crate) fn start(
     };
     let mut store = Store::new(module.engine(), state);
     store.limiter(|state| &mut state.held);
-    store.epoch_deadline_callback(|_| {
-        if budget::may_go_on(u32::MAX) {
-            Ok(UpdateDeadline::Continue(1))
-        } else {
-            Err(wasmtime::Error::new(Stop::OutOfTime))
-        }
-    });
-    let budget_ns = u64::from(limits.budget_ms) * 1_000_000;
-    let waiting = Waiting { fiber: Box::pin(begin(store)), bound: of_start, left_ns: budget_ns };
-    match go_on(module, host, limits, waiting) {
-        Piece::Ended(Some(mut instance), Ok(_)) => {
+    store.epoch_deadline_callback(|_| asked());
+    let left_ns = u64::from(limits.budget_ms) * 1_000_000;
+    let fiber = Box::pin(begin(store));
+    let waiting = Waiting { fiber, bound: of_start, slice_us: None, left_ns };
+    match run(module, host, limits, waiting) {
+        Piece::Ended(Left::Whole(mut instance), Ok(_)) => {
             let state = instance.store.data_mut();
             state.may_wait = true;
             let registered = state.registering.take().unwrap_or_default();
+            instance.slice_us = slice_us;
             Ok((instance, registered))
         }
         Piece::Ended(_, Err(error)) => Err(error),
-        Piece::Ended(None, Ok(_)) | Piece::Waits(..) => {
+        Piece::Ended(Left::Broken(_), Ok(_)) | Piece::Waits(..) | Piece::Paused(_) => {
             unreachable!("a start that is over leaves its instance, and none waits")
         }
     }
+}
+
+/// What is to become of a guest that is made to ask.
+fn asked() -> Result<UpdateDeadline> {
+    if !budget::may_go_on(u32::MAX) {
+        Err(wasmtime::Error::new(Stop::OutOfTime))
+    } else if budget::is_slice_over() {
+        Ok(UpdateDeadline::Yield(1))
+    } else {
+        Ok(UpdateDeadline::Continue(1))
+    }
+}
+
+/// Makes every guest ask what is to become of it. Of those of other threads nothing does.
+pub(crate) fn make_ask(engine: &Engine) {
+    engine.increment_epoch();
 }
 
 /// What every module is told when it starts: `["init", "", {env, node, version}]`.
@@ -182,54 +219,75 @@ impl Instance {
         let module = Arc::clone(&self.store.data().module);
         let Ok(length) = u32::try_from(call.len()) else {
             let error = failure::raised(&module.title, "the arguments are too large");
-            return Piece::Ended(Some(self), Err(error));
+            return Piece::Ended(Left::Whole(self), Err(error));
         };
         let state = self.store.data_mut();
         state.pending = call;
         state.given.clear();
         state.held.refused = None;
         state.wasi.take_last_words();
-        let left_ns = u64::from(limits.budget_ms) * 1_000_000;
-        let bound = state.held.bound().clone();
+        let left_ns = host.slice_us().map_or_else(
+            || u64::from(limits.budget_ms) * 1_000_000,
+            |slice_us| u64::from(slice_us) * 1_000,
+        );
+        let (bound, slice_us) = (state.held.bound().clone(), self.slice_us);
         let fiber = Box::pin(serve(self.store, self.call, length));
-        go_on(&module, host, limits, Waiting { fiber, bound, left_ns })
+        self::run(&module, host, limits, Waiting { fiber, bound, slice_us, left_ns })
     }
 }
 
-/// Goes on with a call whose answer has come.
-pub(crate) fn resume(
+/// Goes on with a call whose answer has come, or, without one, with one that is paused.
+pub(crate) fn go_on(
     module: &Module,
     host: &mut dyn Host,
     limits: &Limits,
-    (waiting, answer): (Waiting, Answer),
+    (waiting, answer): (Waiting, Option<Answer>),
 ) -> Piece {
-    imports::put_answer(answer);
-    go_on(module, host, limits, waiting)
+    if let Some(answer) = answer {
+        imports::put_answer(answer);
+    }
+    run(module, host, limits, waiting)
 }
 
-fn go_on(module: &Module, host: &mut dyn Host, limits: &Limits, waiting: Waiting) -> Piece {
-    let Waiting { mut fiber, bound, left_ns } = waiting;
+/// Runs a piece of a call.
+fn run(module: &Module, host: &mut dyn Host, limits: &Limits, waiting: Waiting) -> Piece {
+    let Waiting { mut fiber, bound, slice_us, left_ns } = waiting;
     let allowed = Allowed { memory_bytes: bound.left_bytes(), ..limits.allowed() };
     let running = budget::go_on(allowed, left_ns);
-    let ticking = module.ticker().run();
+    if let Some(slice_us) = slice_us {
+        budget::begin_slice(slice_us);
+    }
+    let others_wait = slice_us.is_some() || host.slice_us().is_some();
+    let ticking = module.ticker().run(others_wait);
     let polled = lend::lend(host, || fiber.as_mut().poll(&mut Context::from_waker(Waker::noop())));
     drop(ticking);
+    budget::end_slice();
     let (store, result) = match (polled, imports::take_asked()) {
         (Poll::Ready(outcome), _) => outcome,
-        (Poll::Pending, Some(ask)) => {
-            return match running.pause() {
-                Ok(left_ns) => Piece::Waits(Waiting { fiber, bound, left_ns }, ask),
-                Err(_) => Piece::Ended(None, Err(failure::late_asker(&module.title, limits))),
+        (Poll::Pending, ask) => {
+            let left = running.pause();
+            let put_aside = |left_ns| Waiting { fiber, bound, slice_us, left_ns };
+            return match (left, ask) {
+                (Ok(left_ns), Some(ask)) => Piece::Waits(put_aside(left_ns), ask),
+                (Ok(left_ns), None) => Piece::Paused(put_aside(left_ns)),
+                (Err(_), _) => {
+                    let left = Left::Broken(Broken::Call(put_aside(0)));
+                    Piece::Ended(left, Err(failure::late_asker(&module.title, limits)))
+                }
             };
         }
-        (Poll::Pending, None) => unreachable!("a guest is put aside, and has asked for nothing"),
     };
     let is_late = running.end().is_some();
-    ended(module, limits, (store, result), is_late)
+    ended(module, limits, ((store, result), slice_us), is_late)
 }
 
 /// What a call has come to: its result, its own error, or that of its trap.
-fn ended(module: &Module, limits: &Limits, (mut store, result): Outcome, is_late: bool) -> Piece {
+fn ended(
+    module: &Module,
+    limits: &Limits,
+    ((mut store, result), slice_us): (Outcome, Option<u32>),
+    is_late: bool,
+) -> Piece {
     let (call, status) = match result {
         Ok(returned) if !is_late => returned,
         result => {
@@ -240,7 +298,7 @@ fn ended(module: &Module, limits: &Limits, (mut store, result): Outcome, is_late
             let error = result.err().unwrap_or_else(|| wasmtime::Error::new(Stop::OutOfTime));
             let error = failure::of_trap(&error, &module.title, limits, &circumstances);
             store.data().held.bound().all.note_rebuilt();
-            return Piece::Ended(None, Err(error));
+            return Piece::Ended(Left::Broken(Broken::Instance(store)), Err(error));
         }
     };
     let meter = CallMeter::default();
@@ -249,13 +307,13 @@ fn ended(module: &Module, limits: &Limits, (mut store, result): Outcome, is_late
     state.given.clear();
     // What one call needed much of is not kept for the next one.
     state.given.shrink_to(KEPT_BYTES_MAX);
-    let instance = Instance { store, call };
+    let instance = Instance { store, call, slice_us };
     let result = match given {
         Err(error) => Err(failure::raised(&module.title, format!("throng.give: {error}"))),
         Ok(value) if status == RETURNED => Ok(value),
         Ok(value) => Err(own_error(&module.title, &value)),
     };
-    Piece::Ended(Some(instance), result)
+    Piece::Ended(Left::Whole(instance), result)
 }
 
 /// Memory that is kept from one call to the next.

@@ -2,7 +2,7 @@
 //!
 //! [`Modules`] compiles the `*.wasm` files of a folder once; [`WasmScripts`] is one thread's instances of
 //! them and implements `game::guest::Scripts`; every match gets an instance of its own. Calls run under the
-//! budgets that Lua's have (`script::budget`). A call that waits is put aside with its stack, a fiber of
+//! budgets that Lua's have (`script::budget`), and in slices where their thread has sockets. A call that waits is put aside with its stack, a fiber of
 //! wasmtime's, and others run meanwhile. Data enters as `game::guest` calls, and leaves as their results and
 //! through the `Host` that is lent for each call. What host and guest say to each other, and in which bytes,
 //! is docs/wasm/convention.md; `guests/` has what a game is written with.
@@ -24,5 +24,5 @@ mod modules;
 mod ticker;
 mod wasi;
 
-pub use calls::WasmScripts;
+pub use calls::{WasmLimits, WasmScripts};
 pub use modules::{LoadError, Modules};

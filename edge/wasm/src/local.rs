@@ -40,6 +40,9 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// How many there are.
+    pub(crate) const COUNT: usize = 5;
+
     fn of(name: &str) -> Option<Self> {
         Some(match name {
             "rpc" => Self::Rpc,

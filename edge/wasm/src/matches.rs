@@ -13,7 +13,7 @@ use script::budget::{GuestLimits, Limits};
 use crate::calls::{bytes, text, texts};
 use crate::encoding::Writer;
 use crate::failure;
-use crate::instance::{self, Instance, Piece, Waiting};
+use crate::instance::{self, Instance, Left, Piece, Waiting};
 use crate::memory::Bound;
 use crate::modules::Module;
 
@@ -58,7 +58,7 @@ impl WasmMatch {
         let all = &limits.memory;
         let limits = limits.callback();
         let bound = Bound::new(&limits, &Arc::default(), all);
-        let (instance, _) = instance::start(module, host, &limits, bound)?;
+        let (instance, _) = instance::start(module, host, &limits, (bound, None))?;
         Ok(Self {
             module: Arc::clone(module),
             limits,
@@ -128,8 +128,9 @@ impl WasmMatch {
                 self.running = Running::Waits(callback, waiting);
                 Step::Waits(ask)
             }
-            Piece::Ended(instance, result) => {
-                if let Some(instance) = instance {
+            Piece::Paused(_) => unreachable!("a room has no slices"),
+            Piece::Ended(left, result) => {
+                if let Left::Whole(instance) = left {
                     self.held_bytes = instance.bytes();
                     self.running = Running::Ready(instance);
                 }
@@ -231,7 +232,7 @@ impl MatchScript for WasmMatch {
         else {
             panic!("no callback of the match waits");
         };
-        let piece = instance::resume(&self.module, host, &self.limits, (waiting, answer));
+        let piece = instance::go_on(&self.module, host, &self.limits, (waiting, Some(answer)));
         self.piece(callback, piece)
     }
 

@@ -151,6 +151,7 @@ fn clock_time(mut caller: Caller<'_, State>, clock: u32, _: u64, at: u32) -> Res
         _ => now.mono_ns.saturating_add(slept_ns).saturating_add(1),
     });
     put(&mut caller, at, &ns.to_le_bytes())?;
+    imports::spent(&caller, 0);
     Ok(SUCCESS)
 }
 
@@ -161,6 +162,7 @@ fn random(mut caller: Caller<'_, State>, at: u32, length: u32) -> Result<i32> {
     let memory = memory(&caller)?;
     let to = imports::write(memory.data_mut(&mut caller), MODULE, (at, length))?;
     lend::host(|host| host.random().fill(to));
+    imports::spent(&caller, 0);
     Ok(SUCCESS)
 }
 
@@ -191,6 +193,7 @@ fn fd_write(
         written = written.saturating_add(range.1);
     }
     put(&mut caller, written_at, &written.to_le_bytes())?;
+    imports::spent(&caller, 0);
     Ok(SUCCESS)
 }
 
@@ -244,5 +247,6 @@ fn poll(
     event[..8].copy_from_slice(&user_data.to_le_bytes());
     put(&mut caller, events_at, &event)?;
     put(&mut caller, told_at, &1_u32.to_le_bytes())?;
+    imports::spent(&caller, 0);
     Ok(SUCCESS)
 }

@@ -254,6 +254,12 @@ pub trait Scripts {
         Style::SNAKE
     }
 
+    /// Whether a call of this function can begin without making first what takes long to make. To be asked where
+    /// others wait for the thread: there nothing is made, and a call for which there is no room is run elsewhere.
+    fn has_room(&self, _callee: Callee<'_>) -> bool {
+        true
+    }
+
     /// Begins a call under a number of its own, and runs it until it ends or waits. One that has no
     /// function ends with [`ScriptFailure::NotFound`]; of an event that nobody handles nothing comes.
     fn call(
@@ -310,6 +316,11 @@ pub trait Scripts {
         None
     }
 
+    /// What calls have left behind that takes long to free, where others wait for the thread: for another one.
+    fn take_left(&mut self) -> Option<Retired> {
+        None
+    }
+
     /// Loads `module` for a match, in a VM of its own; [`MatchCall::Init`] is to be called first.
     ///
     /// # Errors
@@ -338,6 +349,17 @@ impl std::fmt::Debug for Retired {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Retired").finish_non_exhaustive()
     }
+}
+
+/// Which function is called, of those that are called where others wait for the thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Callee<'a> {
+    /// The RPC function of this id.
+    Rpc(&'a str),
+    /// The before-hook of this name.
+    Before(&'a str),
+    /// The after-hook of this name.
+    After(&'a str),
 }
 
 /// What is called of the guest code of a thread.

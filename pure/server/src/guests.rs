@@ -9,7 +9,7 @@
 //! here: who makes them (`loader`), and matches, which hold their own (`room`).
 
 use game::api::Style;
-use game::guest::{GuestVersion, Registered, Retired, Scripts};
+use game::guest::{Callee, GuestVersion, Registered, Retired, Scripts};
 
 use crate::resources::Said;
 
@@ -79,6 +79,11 @@ impl Guests {
         !self.newest.is_spent
     }
 
+    /// Whether a call of this function may begin where others wait for the thread.
+    pub(crate) fn has_room(&self, callee: Callee<'_>) -> bool {
+        self.is_ready() && self.newest.scripts.has_room(callee)
+    }
+
     /// What the newest version has registered.
     pub(crate) fn registered(&self) -> &Registered {
         self.newest.scripts.registered()
@@ -118,6 +123,11 @@ impl Guests {
         assert!(!held.is_spent, "the memory of {instance:?} is used up twice");
         held.is_spent = true;
         Some(spent)
+    }
+
+    /// What calls of this instance have left behind, for another thread to free.
+    pub(crate) fn take_left(&mut self, instance: Instance) -> Option<Retired> {
+        self.held(instance).scripts.take_left()
     }
 
     /// A call of this instance is over. Gives the scripts of an older one of which it was the last.

@@ -496,7 +496,8 @@ counters! {
         counter calls_paused,
         /// Calls that took more than two slices of a core without a pause: where they cannot be interrupted.
         counter calls_overran,
-        /// Calls not begun on a core because another one of the function had just turned out long there.
+        /// Calls not begun on a core because another one of the function had just turned out long there, or because
+        /// there was no room: all instances of its module were in use.
         counter calls_given_back,
         /// Calls ended while they waited because calls that wait held more than half of the memory of their
         /// scripts (runtime.memory_max_bytes), and those of their user or address the most.

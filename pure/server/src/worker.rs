@@ -631,7 +631,7 @@ fn fail(outcome: &mut Outcome) {
         // Nobody is answered.
         Outcome::Waits | Outcome::After | Outcome::Shutdown => {}
         // It has not happened anyway.
-        Outcome::NeedsCaller(_) => {}
+        Outcome::NeedsCaller(_) | Outcome::Crowded(_) => {}
     }
 }
 

@@ -424,16 +424,16 @@ const FIRST: &[Opt] = &[
         "runtime.core_slice_us",
         number(0, 100_000, "µs"),
         "200",
-        "For how long quick RPC functions and hooks of API calls in Lua compute on a core's thread before its \
-         sockets have their turn. One that takes longer is run elsewhere for a second, or a minute if it \
-         happens again; with 0 all are.",
+        "For how long quick RPC functions and hooks of API calls in Lua and WebAssembly compute on a core's thread \
+         before its sockets have their turn. A function of which a call needs more than four such times is run \
+         elsewhere for a second, or a minute if it happens again; with 0 all are.",
     )
     .ours(),
     row(
         "runtime.batch_slice_us",
         number(0, 100_000, "µs"),
         "1000",
-        "For how long an RPC function in Lua that writes, and is known to be quick, may compute in the \
+        "For how long an RPC function in Lua or WebAssembly that writes, and is known to be quick, may compute in the \
          transaction that it shares with calls of clients (about twice that where it is blocked); 1000 \
          is many times what such a call needs. One that needs more is undone, begins again by itself \
          with `runtime.call_budget_ms`, and its function stays out for a second, or a minute if it happens \

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 
 use game::api::Style;
 use game::guest::{
-    Answer, CallContext, CallId, Finding, GuestCall, Host, MatchContext, MatchScript, Registered,
-    Retired, Returned, ScriptError, ScriptFailure, Scripts, Step,
+    Answer, CallContext, CallId, Callee, Finding, GuestCall, Host, MatchContext, MatchScript,
+    Registered, Retired, Returned, ScriptError, ScriptFailure, Scripts, Step,
 };
 
 /// A language by its name, as it is on one thread.
@@ -25,28 +25,39 @@ type Ids = fn(&Registered) -> &Vec<String>;
 pub(super) struct Languages {
     languages: Vec<Language>,
     registered: Registered,
+    /// The language of each function, by its name.
+    rpc: Owners,
+    before: Owners,
+    after: Owners,
+    events: Owners,
     /// The languages of calls that wait.
     waiting: BTreeMap<CallId, usize>,
+    /// What ran calls is given away once, whichever language had no more.
+    is_spent: bool,
 }
+
+/// Places of languages, by the names of what they have registered.
+type Owners = BTreeMap<String, usize>;
 
 impl Languages {
     pub(super) fn new(languages: Vec<Language>) -> Self {
         let mut all = Registered::default();
-        for (name, scripts) in &languages {
+        let [mut rpc, mut before, mut after, mut events] = [const { Owners::new() }; 4];
+        for (place, (name, scripts)) in languages.iter().enumerate() {
             let one = scripts.registered();
-            let kinds: [(_, _, _, Ids); 4] = [
-                ("rpc", "the RPC", &mut all.rpc, |of| &of.rpc),
-                ("before", "the before-hook of", &mut all.before, |of| &of.before),
-                ("after", "the after-hook of", &mut all.after, |of| &of.after),
-                ("event", "the function for", &mut all.events, |of| &of.events),
+            let kinds: [(_, _, _, &mut Owners, Ids); 4] = [
+                ("rpc", "the RPC", &mut all.rpc, &mut rpc, |of| &of.rpc),
+                ("before", "the before-hook of", &mut all.before, &mut before, |of| &of.before),
+                ("after", "the after-hook of", &mut all.after, &mut after, |of| &of.after),
+                ("event", "the function for", &mut all.events, &mut events, |of| &of.events),
             ];
-            for (kind, what, known, ids) in kinds {
+            for (kind, what, known, owners, ids) in kinds {
                 for id in ids(one) {
-                    if known.contains(id) {
-                        let has = |of: &&Language| ids(of.1.registered()).contains(id);
-                        let first = languages.iter().find(has).map_or(*name, |(first, _)| *first);
+                    if let Some(first) = owners.get(id) {
+                        let first = languages.get(*first).map_or(*name, |(first, _)| *first);
                         all.findings.push(twice((first, name), what, id));
                     } else {
+                        owners.insert(id.clone(), place);
                         known.push(id.clone());
                         let name = format!("{kind} {id}");
                         all.blocking.extend(one.blocking.contains(&name).then_some(name));
@@ -62,25 +73,16 @@ impl Languages {
             all.locations.extend(new);
             all.findings.extend(one.findings.iter().cloned());
         }
-        Self { languages, registered: all, waiting: BTreeMap::new() }
-    }
-
-    /// The first language for which this holds; the first of all if there is none, so that it words the
-    /// refusal.
-    fn of(&self, is: impl Fn(&Registered) -> bool) -> usize {
-        let found = self.languages.iter().position(|(_, scripts)| is(scripts.registered()));
-        found.unwrap_or(0)
+        let waiting = BTreeMap::new();
+        Self { languages, registered: all, rpc, before, after, events, waiting, is_spent: false }
     }
 
     fn of_call(&self, call: &GuestCall<'_>) -> usize {
-        let has = |ids: &[String], id: &str| {
-            ids.iter().any(|known| known == id) || ids.contains(&id.to_lowercase())
-        };
         match call {
-            GuestCall::Rpc { id, .. } => self.of(|registered| has(&registered.rpc, id)),
-            GuestCall::Before { id, .. } => self.of(|registered| has(&registered.before, id)),
-            GuestCall::After { id, .. } => self.of(|registered| has(&registered.after, id)),
-            GuestCall::Event { name, .. } => self.of(|registered| has(&registered.events, name)),
+            GuestCall::Rpc { id, .. } => owner(&self.rpc, id),
+            GuestCall::Before { id, .. } => owner(&self.before, id),
+            GuestCall::After { id, .. } => owner(&self.after, id),
+            GuestCall::Event { name, .. } => owner(&self.events, name),
         }
     }
 
@@ -92,6 +94,16 @@ impl Languages {
         };
         step
     }
+}
+
+/// The language of a function, whose case may not count; the first of all if there is none, so that it words the
+/// refusal.
+fn owner(owners: &Owners, id: &str) -> usize {
+    let any_case = || {
+        let has_case = id.chars().any(char::is_uppercase);
+        has_case.then(|| owners.get(&id.to_lowercase())).flatten()
+    };
+    owners.get(id).or_else(any_case).copied().unwrap_or(0)
 }
 
 /// The line about what a language registers that another one before it has.
@@ -108,13 +120,21 @@ impl Scripts for Languages {
     }
 
     fn form_style(&self, hook: &str) -> Style {
-        let is = |registered: &Registered| match hook.split_once(' ') {
-            Some(("before", id)) => registered.before.iter().any(|known| known == id),
-            Some((_, id)) => registered.after.iter().any(|known| known == id),
-            None => false,
+        let language = match hook.split_once(' ') {
+            Some(("before", id)) => owner(&self.before, id),
+            Some((_, id)) => owner(&self.after, id),
+            None => 0,
         };
-        let language = self.languages.get(self.of(is));
-        language.map_or(Style::SNAKE, |(_, scripts)| scripts.form_style(hook))
+        self.languages.get(language).map_or(Style::SNAKE, |(_, scripts)| scripts.form_style(hook))
+    }
+
+    fn has_room(&self, callee: Callee<'_>) -> bool {
+        let language = match callee {
+            Callee::Rpc(id) => owner(&self.rpc, id),
+            Callee::Before(name) => owner(&self.before, name),
+            Callee::After(name) => owner(&self.after, name),
+        };
+        self.languages.get(language).is_none_or(|(_, scripts)| scripts.has_room(callee))
     }
 
     fn call(
@@ -173,7 +193,16 @@ impl Scripts for Languages {
     }
 
     fn take_spent(&mut self) -> Option<Retired> {
-        self.languages.iter_mut().find_map(|(_, scripts)| scripts.take_spent())
+        if self.is_spent {
+            return None;
+        }
+        let spent = self.languages.iter_mut().find_map(|(_, scripts)| scripts.take_spent());
+        self.is_spent = spent.is_some();
+        spent
+    }
+
+    fn take_left(&mut self) -> Option<Retired> {
+        self.languages.iter_mut().find_map(|(_, scripts)| scripts.take_left())
     }
 
     fn match_new(

@@ -19,7 +19,7 @@ use server::mail::Topology;
 use server::resources::{LoadingHost, Resources};
 use server::settings::Settings;
 use store::Store;
-use wasm::{Modules, WasmScripts};
+use wasm::{Modules, WasmLimits, WasmScripts};
 
 use super::languages::{Language, Languages};
 use super::machine::ScriptMachine;
@@ -172,9 +172,9 @@ impl Maker {
         resources.guest_version = code.edition.version;
         let mut host = LoadingHost::new(Now { mono_ns: 0, unix_ms: unix_ms() }, &mut resources);
         let mut languages: Vec<Language> = Vec::new();
-        // Companions run what can give their thread back within a slice, which is Lua alone.
-        if !code.wasm.is_empty() && !is_companion {
-            let wasm = WasmScripts::load(code.wasm.clone(), self.limits.clone(), &mut host)
+        if !code.wasm.is_empty() {
+            let limits = WasmLimits { guest: self.limits.clone(), slice_us, is_renewed_elsewhere };
+            let wasm = WasmScripts::load(code.wasm.clone(), limits, &mut host)
                 .context("cannot start the modules in WebAssembly (`runtime.path`)")?;
             languages.push(("WebAssembly", Box::new(wasm)));
         }
@@ -183,6 +183,7 @@ impl Maker {
         let lua = LuaScripts::load(code.sources.clone(), limits, &mut host)
             .context("cannot load the modules (`runtime.path`)")?;
         languages.push(("Lua", Box::new(lua)));
+        // Companions run what can give their thread back within a slice, which JavaScript cannot.
         if code.bundle.file().is_some() && !is_companion {
             let limits = self.limits.clone();
             let javascript = JsScripts::load(code.bundle.clone(), limits, &mut host)

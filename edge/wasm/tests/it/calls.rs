@@ -49,15 +49,6 @@ fn an_rpc_is_called_in_any_case_and_answers() {
 }
 
 #[test]
-fn functions_are_for_callers_alone_where_others_wait_behind_a_call() {
-    let mut host = TestHost::default();
-    let mut scripts = load(&guest(&[], "(unreachable)"), &mut host);
-    assert_eq!(scripts.registered().blocking, ["rpc test"]);
-    host.is_batch = true;
-    assert_eq!(rpc(&mut scripts, &mut host).unwrap_err().message, "not in the batch");
-}
-
-#[test]
 fn a_function_fails_with_its_own_code_and_text_and_its_instance_stays() {
     let mut host = TestHost::default();
     let refusal = List(&[Int(9), Text("not today")]);

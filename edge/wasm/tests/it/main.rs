@@ -9,6 +9,7 @@ mod guest;
 mod host;
 mod hostile;
 mod matches;
+mod slices;
 mod waiting;
 
 use std::sync::Arc;

@@ -378,7 +378,7 @@ impl Core {
         let Done { conn, stream, outcome, .. } = done;
         match outcome {
             Outcome::Waits => {}
-            Outcome::NeedsCaller(job) => self.job_again(*job, out),
+            Outcome::NeedsCaller(job) | Outcome::Crowded(job) => self.job_again(*job, out),
             Outcome::Next(job) => {
                 if let Err(error) = self.job(*job, out) {
                     self.hand_over(now, (conn, stream), Outcome::Api(Err(error)), out);
@@ -452,6 +452,7 @@ impl Core {
             | Outcome::Before(_)
             | Outcome::Next(_)
             | Outcome::NeedsCaller(_)
+            | Outcome::Crowded(_)
             | Outcome::Waits
             | Outcome::After
             | Outcome::Shutdown => {}

@@ -53,8 +53,8 @@
 //! calls, unless the user was slow of late or so many are there that the core is at its limit. It costs no
 //! wake-up, and no other thread. A function is known to be quick after 16 calls that took less than 250 µs and
 //! needed neither the database nor a caller (`limits::Functions`). What turns out long there goes on in
-//! slices, and the function is not quick for a second, or a minute if it happens again: until then its calls
-//! go to the callers, as those of unknown ones do.
+//! slices, and if it needs more than a few of them the function is not quick for a second, or a minute if it happens
+//! again: until then its calls go to the callers, as those of unknown ones do.
 //!
 //! Of other cores' calls a core knows nothing, so that all this holds for each core by itself.
 

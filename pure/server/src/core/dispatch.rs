@@ -53,18 +53,24 @@ impl Core {
         Ok(())
     }
 
-    /// A call that was taken comes back from where it cannot be done. It had its place among those that wait, so
-    /// that no limit stands against it.
+    /// A call that was taken comes back from where it cannot be done, for a caller. It had its place among those
+    /// that wait, so that no limit stands against it.
     pub(super) fn job_again(&mut self, job: Job, out: &mut Output<Mail>) {
-        let queue = self.queue_of(&job);
-        self.hand_out(Job { queue, ..job }, out);
+        let queue = job.work.queue();
+        self.count_in(job.group);
+        self.hand_to_caller(Job { queue, ..job }, out);
+    }
+
+    /// One more job of this group is under way.
+    fn count_in(&mut self, group: u32) {
+        self.jobs_waiting += 1;
+        self.stats.jobs_waiting.set(self.jobs_waiting);
+        self.groups.get(group).waiting += 1;
     }
 
     fn hand_out(&mut self, mut job: Job, out: &mut Output<Mail>) {
-        self.jobs_waiting += 1;
-        self.stats.jobs_waiting.set(self.jobs_waiting);
+        self.count_in(job.group);
         let group = self.groups.get(job.group);
-        group.waiting += 1;
         match job.queue {
             Queue::Batcher | Queue::Batched { .. } => self.jobs.push(job),
             Queue::Hasher => {
@@ -94,25 +100,27 @@ impl Core {
                     out.post(&self.topology, companion, CallerMail::Job(Box::new(job)));
                     return;
                 }
-                // What may go goes: whoever waits could not.
-                if !self.has_line(job.group)
-                    && let Some((index, class)) = self.place_for(&job)
-                {
-                    self.post_call(&mut job, index, class);
-                    out.post(
-                        &self.topology,
-                        self.topology.callers[index],
-                        CallerMail::Job(Box::new(job)),
-                    );
-                } else {
-                    // One user has one line, so that its calls stay in order.
-                    let is_slow = self.callers.slow.contains(job.group);
-                    let Callers { slow, quick, .. } = &mut self.callers;
-                    let queue = if is_slow { slow } else { quick };
-                    queue.push(job.group, job);
-                    self.stats.calls_waiting.set(self.callers.waiting() as u64);
-                }
+                self.hand_to_caller(job, out);
             }
+        }
+    }
+
+    /// To a caller, or into its user's line for them.
+    fn hand_to_caller(&mut self, mut job: Job, out: &mut Output<Mail>) {
+        // What may go goes: whoever waits could not.
+        if !self.has_line(job.group)
+            && let Some((index, class)) = self.place_for(&job)
+        {
+            self.post_call(&mut job, index, class);
+            let caller = self.topology.callers[index];
+            out.post(&self.topology, caller, CallerMail::Job(Box::new(job)));
+        } else {
+            // One user has one line, so that its calls stay in order.
+            let is_slow = self.callers.slow.contains(job.group);
+            let Callers { slow, quick, .. } = &mut self.callers;
+            let queue = if is_slow { slow } else { quick };
+            queue.push(job.group, job);
+            self.stats.calls_waiting.set(self.callers.waiting() as u64);
         }
     }
 
@@ -268,7 +276,8 @@ impl Core {
 
     /// A function of this version is for callers alone for a while, if a call of it was given back.
     fn note_given_back(&mut self, function: Function, done: &Done) {
-        if done.is_given_back() && function.version == self.hooks.version {
+        let needs_caller = matches!(done.outcome, Outcome::NeedsCaller(_));
+        if needs_caller && function.version == self.hooks.version {
             self.callers.functions.note_needs_caller(self.now, function.slot);
         }
     }

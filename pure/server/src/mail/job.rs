@@ -7,7 +7,7 @@ use bytes::Bytes;
 use event::{CallTime, ConnId, ThreadId};
 use game::api::{Answer, ApiCall, CallLane};
 use game::error::ApiError;
-use game::guest::{CallContext, GuestVersion, ScriptError, ScriptFailure};
+use game::guest::{CallContext, Callee, GuestVersion, ScriptError, ScriptFailure};
 use game::session::Claims;
 use uuid::Uuid;
 use wire::nakama::{Envelope, Format};
@@ -178,6 +178,19 @@ impl Work {
         }
     }
 
+    /// Which function of the scripts it calls, if it may run where others wait for the thread.
+    pub(crate) fn callee(&self) -> Option<Callee<'_>> {
+        match self {
+            Self::Rpc(job) => Some(Callee::Rpc(&job.id)),
+            Self::Hooked(hooked) => match hooked.step {
+                HookStep::Before => Some(Callee::Before(hooked.call.name())),
+                HookStep::After(_) => Some(Callee::After(hooked.call.name())),
+                HookStep::Call => None,
+            },
+            _ => None,
+        }
+    }
+
     /// What function of the scripts it calls, as a place among the core's records.
     fn function(&self) -> u16 {
         match self {
@@ -300,7 +313,7 @@ impl Done {
 
     /// Whether it was not done where it was, and a caller is to do it.
     pub(crate) fn is_given_back(&self) -> bool {
-        matches!(self.outcome, Outcome::NeedsCaller(_))
+        matches!(self.outcome, Outcome::NeedsCaller(_) | Outcome::Crowded(_))
     }
 }
 
@@ -325,6 +338,8 @@ pub enum Outcome {
     /// Of [`Work::Rpc`] on a companion or in the batch, or a hook of [`Work::Hooked`] on a companion, where it
     /// cannot be done: nothing of it has happened, and a caller is to do it.
     NeedsCaller(Box<Job>),
+    /// The same, because there is no room for it just now: of its function that says nothing.
+    Crowded(Box<Job>),
     /// The job is not done: its function waits for another thread, or on a companion for its next
     /// slice, and the caller is free for others.
     Waits,

@@ -21,13 +21,13 @@ use std::collections::BTreeMap;
 use event::Now;
 use game::account::begin_lazily;
 use game::db::DbError;
-use game::guest::{GuestCall, HostError, Returned, ScriptError, ScriptFailure, Step};
+use game::guest::{Callee, GuestCall, HostError, Returned, ScriptError, ScriptFailure, Step};
 
 use super::hooks::{Then, shortened};
 use super::waiting::{Guest, Origin};
 use super::{Named, Worker, fail};
 use crate::limits::CallersOnly;
-use crate::mail::{Outcome, Queue, RpcJob, Used, Work};
+use crate::mail::{Job, Outcome, Queue, RpcJob, Used, Work};
 use crate::resources::{Resources, Told};
 
 /// What the host of a call in the batch refuses; nobody sees it, because the call is undone.
@@ -93,8 +93,14 @@ impl Worker {
         let is_known = function.version == self.guests.version();
         let may_run = is_known && self.guests.is_ready() && !self.left.has(now, function.slot);
         // What it reads is to be so when it writes.
-        if !may_run || begin_lazily(&mut *self.resources.db).is_err() {
-            return self.give_to_caller(&origin, None, call);
+        if !may_run {
+            return self.give_to_caller(&origin, None, call, Outcome::NeedsCaller);
+        }
+        if !self.guests.has_room(Callee::Rpc(&call.id)) {
+            return self.give_to_caller(&origin, None, call, Outcome::Crowded);
+        }
+        if begin_lazily(&mut *self.resources.db).is_err() {
+            return self.give_to_caller(&origin, None, call, Outcome::NeedsCaller);
         }
         self.begin_call_time();
         let slice = Slice {
@@ -116,6 +122,7 @@ impl Worker {
             Step::Done(result) => result,
             Step::Waits(_) | Step::Paused => {
                 self.guests.of(instance).cancel(id);
+                self.give_left(instance);
                 self.call_ended(instance);
                 return self.undo(now, &origin, slice, call);
             }
@@ -164,13 +171,19 @@ impl Worker {
             }
         }
         let used = Some(Used { needs_caller: true, ..self.used_now(Used::default()) });
-        self.give_to_caller(origin, used, call);
+        self.give_to_caller(origin, used, call, Outcome::NeedsCaller);
     }
 
-    fn give_to_caller(&mut self, origin: &Origin, used: Option<Used>, call: Box<RpcJob>) {
+    fn give_to_caller(
+        &mut self,
+        origin: &Origin,
+        used: Option<Used>,
+        call: Box<RpcJob>,
+        outcome: fn(Box<Job>) -> Outcome,
+    ) {
         let job = origin.again(Work::Rpc(call));
         let to = (origin.queue, origin.address.conn, origin.stream, used);
-        self.answer((origin.address.core, origin.group), to, Outcome::NeedsCaller(Box::new(job)));
+        self.answer((origin.address.core, origin.group), to, outcome(Box::new(job)));
     }
 
     /// The database cannot undo one call alone: nothing of the batch until here has happened.

@@ -11,35 +11,60 @@
 //!
 //! Answers leave together, at the end of the companion's part of the turn: nobody has to be woken for
 //! them. Which functions are run here the core decides (`core::callers`).
+//!
+//! One call in some thousands takes a few slices because its language collects garbage just then. So a call has
+//! [`SLICES_SPARED`] of them before its function is sent away; that it was not short the core learns at any rate, and
+//! a function that has such calls often is none for it (`limits::Functions`).
+//!
+//! Where a language needs something for each call that is under way here (an instance of a module), there are few of
+//! them, made beforehand: a call for which there is none goes to a caller, and its function is no worse for it.
 
 use event::{CallTime, Now};
 
 use super::Worker;
 use super::waiting::Guest;
+use crate::guests::Guests;
 use crate::mail::{Function, Job, Outcome, Queue};
 
 /// Slices that a piece of a call may compute for; after more its function is for callers.
 const SLICES_MAX: u32 = 2;
 
+/// Slices that a call may have; after one more its function is for callers.
+const SLICES_SPARED: u32 = 3;
+
 impl Worker {
     /// Runs a call, or gives it back.
     pub(super) fn run_on_core(&mut self, now: Now, job: Job) {
         let function = function_of(job.queue);
-        let is_paused = |guest: &Guest| {
-            guest.origin.as_ref().is_some_and(|origin| function_of(origin.queue) == function)
+        let is_long = |guest: &Guest| {
+            let of_call = guest.origin.as_ref().and_then(|origin| function_of(origin.queue));
+            of_call == function && guest.slices > SLICES_SPARED
         };
         // What its core knows of the function may be of another version.
         let is_known = function.is_some_and(|it| it.version == self.guests.version());
         let has_left = function.is_some_and(|it| self.left.has(now, it.slot));
         let may_run = is_known && self.guests.is_ready() && !has_left;
-        if !may_run || self.paused.iter().any(is_paused) {
-            self.stats.calls_given_back.up();
-            let (core, group, queue) = (job.address.core, job.group, job.queue);
-            let to = (queue, job.address.conn, job.stream, None);
-            return self.answer((core, group), to, Outcome::NeedsCaller(Box::new(job)));
+        if !may_run || self.paused.iter().any(is_long) {
+            return self.hand_back(job, Outcome::NeedsCaller);
+        }
+        let has_room = |guests: &Guests| job.work.callee().is_none_or(|it| guests.has_room(it));
+        if !has_room(&self.guests) {
+            // It may be as good as over.
+            self.run_paused(now);
+        }
+        if !has_room(&self.guests) {
+            return self.hand_back(job, Outcome::Crowded);
         }
         self.stats.calls_on_cores.up();
         self.run(now, job);
+    }
+
+    /// A caller is to run this call.
+    fn hand_back(&mut self, job: Job, outcome: fn(Box<Job>) -> Outcome) {
+        self.stats.calls_given_back.up();
+        let (core, group, queue) = (job.address.core, job.group, job.queue);
+        let to = (queue, job.address.conn, job.stream, None);
+        self.answer((core, group), to, outcome(Box::new(job)));
     }
 
     /// A call is over. Its last piece may have been too long without having been interrupted.
@@ -65,7 +90,12 @@ impl Worker {
     pub(super) fn pause(&mut self, mut guest: Guest) {
         debug_assert!(self.is_companion, "a thread of its own has no slices");
         self.stats.calls_paused.up();
-        self.leave_place(&mut guest);
+        guest.slices = guest.slices.saturating_add(1);
+        if guest.slices > SLICES_SPARED {
+            self.leave_place(&mut guest);
+        } else if let Some(origin) = &mut guest.origin {
+            origin.before = self.used_now(origin.before);
+        }
         self.paused.push_back(guest);
     }
 

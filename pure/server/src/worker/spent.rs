@@ -17,9 +17,19 @@ use game::guest::Retired;
 
 use super::Worker;
 use super::waiting::Guest;
+use crate::guests::Instance;
 use crate::mail::LoaderMail;
 
 impl Worker {
+    /// What a call has left behind that takes long to free another thread frees.
+    pub(super) fn give_left(&mut self, instance: Instance) {
+        if let Some(left) = self.guests.take_left(instance)
+            && let Some(loader) = self.topology.loader
+        {
+            self.mails.push(loader.seal(&self.topology, LoaderMail::Retired(left)));
+        }
+    }
+
     /// A piece of this call has used up the memory of its instance.
     pub(super) fn spent(&mut self, now: Now, guest: &Guest, what: Retired) {
         let (name, version) = (&guest.name, guest.instance.version);
@@ -27,9 +37,9 @@ impl Worker {
         let place = if self.is_companion { "a core" } else { "the batch" };
         // Not under the setting's name, under which hoards are told of (`weight`).
         let text = format_args!(
-            "{name} (version {version}) has used up the memory of the scripts in {place}: calls run at \
-             callers until it is made anew; have it keep less in tables that outlive a call, or raise \
-             runtime.memory_max_bytes"
+            "{name} (version {version}) has used up the memory of the scripts in {place}, or lost the last \
+             instance of its module in WebAssembly by a trap: calls run at callers until it is made anew; \
+             have it keep less in tables that outlive a call, or not trap, or raise runtime.memory_max_bytes"
         );
         self.limit_log.note(now, "memory of scripts used up", text);
         let Some(loader) = self.topology.loader else {

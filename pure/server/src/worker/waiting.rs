@@ -113,6 +113,8 @@ pub(super) struct Guest {
     asked_host: String,
     /// Where it runs in the batch, what it has there.
     pub(super) slice: Option<Slice>,
+    /// How many slices of a core it has had.
+    pub(super) slices: u32,
     /// What it is called, for logs.
     pub(super) name: String,
 }
@@ -278,6 +280,7 @@ impl Worker {
             wait_left_ms,
             asked_host,
             slice: None,
+            slices: 0,
             name,
         }
     }
@@ -305,6 +308,7 @@ impl Worker {
         if let Some(spent) = self.guests.take_spent(guest.instance) {
             self.spent(now, guest, spent);
         }
+        self.give_left(guest.instance);
         step
     }
 
@@ -500,7 +504,8 @@ impl Worker {
     /// Runs the next piece of a call: with the answer that it waits for, or, if it is paused, without one.
     pub(super) fn go_on(&mut self, now: Now, mut guest: Guest, answer: Option<Answer>) {
         let queue = guest.origin.as_ref().map(|origin| origin.queue);
-        if matches!(queue, Some(Queue::Waiting { .. })) {
+        // Of a companion's calls one that has been spared.
+        if matches!(queue, Some(Queue::Waiting { .. } | Queue::Companion { .. })) {
             self.begin_call_time();
         }
         self.used = Used::default();
@@ -646,6 +651,7 @@ impl Worker {
         self.begin_call_time();
         self.used = Used::default();
         self.guests.of(guest.instance).cancel(guest.id);
+        self.give_left(guest.instance);
         self.ended(guest, Err(error));
     }
 

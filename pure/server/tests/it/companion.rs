@@ -2,8 +2,16 @@
 //! long, or that need the database, and that others go on meanwhile.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
+use event::Input;
+use game::guest::{
+    Answer, CallContext, CallId, Callee, GuestCall, Host, MatchContext, MatchScript, Registered,
+    Returned, ScriptError, Scripts, Step,
+};
 use script::Sources;
+use server::mail::{Asker, CoreMail, News};
 use server::settings::Settings;
 
 use crate::rig::{Plan, Rig, server_key};
@@ -82,12 +90,19 @@ fn a_call_that_turns_out_long_goes_on_in_slices_beside_others_and_the_next_ones_
     learn(&rig, "echo", "a");
     learn(&rig, "count", "3");
     assert!(is_on_core(&rig, "count", ("4", "10")));
-    // Two at once: the second one is not begun there.
-    let (long, other) = (rig.send_rpc(None, "count", "3000000"), rig.send_rpc(None, "count", "3"));
+    let long = rig.send_rpc(None, "count", "3000000");
     let (core, companion) = (rig.topology.cores[0], rig.topology.companions[0]);
     rig.turn(companion);
+    // Another one is begun there, until the first has had too many slices.
+    let beside = rig.send_rpc(None, "count", "4");
+    rig.turn(companion);
     rig.turn(core);
-    assert_eq!((rig.stat("calls_given_back"), rig.stat("calls_on_cores")), (1, 2));
+    assert_eq!((rig.body(beside).as_str(), rig.body(long).as_str()), ("10", ""));
+    (0..4).for_each(|_| rig.turn(companion));
+    let other = rig.send_rpc(None, "count", "3");
+    rig.turn(companion);
+    rig.turn(core);
+    assert_eq!((rig.stat("calls_given_back"), rig.stat("calls_on_cores")), (1, 3));
     let quick = rig.send_rpc(None, "echo", "quick");
     rig.turn(companion);
     rig.turn(core);
@@ -154,7 +169,9 @@ fn a_call_that_is_given_back_is_not_refused_however_many_wait() {
     };
     let rig = Rig::with(&Plan { callers: 2, companions: true, modules, tune, ..Plan::default() });
     learn(&rig, "count", "3");
-    let (long, other) = (rig.send_rpc(None, "count", "3000000"), rig.send_rpc(None, "count", "3"));
+    let long = rig.send_rpc(None, "count", "3000000");
+    (0..4).for_each(|_| rig.turn(rig.topology.companions[0]));
+    let other = rig.send_rpc(None, "count", "3");
     // The function for the end of the scripts is run however many wait, and is one more.
     rig.freeze(rig.topology.companions[0], true);
     rig.stop(rig.topology.cores[0]);
@@ -243,5 +260,76 @@ fn hooks_of_calls_are_run_there_as_well_each_for_itself() {
     // One that has written is none of those that need no database.
     assert_eq!(hooks_on_core(&rig, r#"{"keep":"1"}"#), 1);
     assert_eq!(hooks_on_core(&rig, "{}"), 0);
+    assert_eq!(rig.stat("jobs_waiting"), 0);
+}
+
+/// Guest code with room for a call only while there is said to be some, as of a language that has few instances.
+struct Narrow(Box<dyn Scripts + Send>, Arc<AtomicBool>);
+
+impl Scripts for Narrow {
+    fn registered(&self) -> &Registered {
+        self.0.registered()
+    }
+
+    fn has_room(&self, callee: Callee<'_>) -> bool {
+        callee != Callee::Rpc("echo") || self.1.load(Relaxed)
+    }
+
+    fn call(
+        &mut self,
+        host: &mut dyn Host,
+        id: CallId,
+        context: &CallContext,
+        call: GuestCall<'_>,
+    ) -> Step<Returned> {
+        self.0.call(host, id, context, call)
+    }
+
+    fn resume(&mut self, host: &mut dyn Host, id: CallId, answer: Answer) -> Step<Returned> {
+        self.0.resume(host, id, answer)
+    }
+
+    fn cancel(&mut self, id: CallId) {
+        self.0.cancel(id);
+    }
+
+    fn match_new(
+        &mut self,
+        _: &mut dyn Host,
+        _: &MatchContext,
+        _: &str,
+    ) -> Result<Box<dyn MatchScript>, ScriptError> {
+        unreachable!("no room runs it")
+    }
+}
+
+#[test]
+fn a_call_for_which_there_is_no_room_goes_to_a_caller_and_its_function_is_no_worse_for_it() {
+    let rig = rig();
+    let has_room = Arc::new(AtomicBool::new(true));
+    let mut hooks = None;
+    for thread in rig.topology.scripted() {
+        let Some(Asker::Worker(worker)) = rig.topology.asker(thread) else { continue };
+        let (mut new, of_version) = rig.version((2, &[("m.lua", MODULE)]), thread);
+        if rig.topology.companions[0].thread() == thread {
+            new.scripts = Box::new(Narrow(new.scripts, Arc::clone(&has_room)));
+        }
+        hooks = Some(Arc::new(of_version));
+        let (to, mail) = worker.seal(&rig.topology, News::Guests(new));
+        rig.input(to, Input::Mail(mail));
+    }
+    rig.mail(rig.topology.cores[0], CoreMail::Guests(hooks.unwrap()));
+    rig.settle();
+    learn(&rig, "echo", "a");
+    learn(&rig, "count", "3");
+    assert!(is_on_core(&rig, "echo", ("b", "b")));
+    has_room.store(false, Relaxed);
+    for given_back in 1..=3 {
+        assert!(!is_on_core(&rig, "echo", ("c", "c")));
+        assert_eq!(rig.stat("calls_given_back"), given_back);
+    }
+    assert!(is_on_core(&rig, "count", ("3", "6")), "there is room for others");
+    has_room.store(true, Relaxed);
+    assert!(is_on_core(&rig, "echo", ("d", "d")), "it is not sent away");
     assert_eq!(rig.stat("jobs_waiting"), 0);
 }

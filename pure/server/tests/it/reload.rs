@@ -16,7 +16,7 @@ use crate::spent::limits;
 
 impl Rig {
     /// A version of the modules for one thread, as the loader hands it out.
-    fn version(
+    pub(crate) fn version(
         &self,
         (number, modules): (u32, &[(&str, &str)]),
         thread: ThreadId,

@@ -269,6 +269,7 @@ fn message_of(outcome: Outcome) -> Result<Bytes, ApiError> {
         | Outcome::Before(_)
         | Outcome::Next(_)
         | Outcome::NeedsCaller(_)
+        | Outcome::Crowded(_)
         | Outcome::Waits
         | Outcome::After
         | Outcome::Shutdown => {
