@@ -1,8 +1,9 @@
 /**
  * Players whose calls hold memory while they wait for another server, with dozens of accounts and as many calls as
  * each may have: together several times what the scripts of a thread may use. Or each has one call that holds much, and
- * small ones beside it, begun anew as they end. Theirs are ended. Those of a neighbour, who
- * waits for the same server and holds little, all come back, and whoever never waits is not kept waiting.
+ * small ones beside it, begun anew as they end. Or each has a few calls in WebAssembly, of which each keeps an instance.
+ * Theirs are ended. Those of a neighbour, who waits for the same server and holds little, all come back, and whoever never
+ * waits is not kept waiting.
  *
  * Not here: memory that a call takes without waiting (guests.test.mjs), or leaves to its module (spent.test.mjs).
  */
@@ -12,6 +13,7 @@ import { cp, mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { bearer, http, newPlayer, until } from "../client.mjs";
+import { buildRust, missingRust } from "../guests.mjs";
 import { throngOnly } from "../server.mjs";
 import { OPEN, Target } from "../target.mjs";
 import { besideNeighbour, startVictim } from "./rig.mjs";
@@ -32,22 +34,28 @@ const LARGE_BYTES = 1_800_000;
 const TINY_LANES = 2;
 const TINY_CALLS_EACH = 100;
 
+/** In WebAssembly, whose instances take about 1.1 MB each: together more than all of the default of 64 MiB. */
+const INSTANCE_ACCOUNTS = 15;
+const INSTANCE_CALLS = 6;
+
 let target;
 before(async () => {
   if (!throngOnly.skip) target = await Target.start();
 });
 after(() => target?.stop());
 
-/** A server whose scripts' threads have little memory, and may ask as much as they like. */
-async function victim() {
+const FEW = { "engine.cores": 1, "engine.rooms": 1, "engine.workers": 1 };
+const ASKS = { ...OPEN, "fetch.requests_max": 1024, "fetch.requests_per_user": 64, "fetch.requests_per_host": 1024 };
+
+/** A server whose scripts may ask as much as they like; `build` adds modules to its folder. */
+async function victim({ options = { "runtime.memory_max_bytes": MEMORY_MAX_BYTES }, build = () => {} } = {}) {
   const dataDir = await mkdtemp(join(tmpdir(), "throng-hoard-"));
   const modules = join(dataDir, "modules");
   for (const module of ["../modules/e2e.lua", "../modules/e2e_match.lua", "hoard.lua"]) {
     await cp(new URL(module, import.meta.url), join(modules, module.split("/").pop()));
   }
-  const few = { "engine.cores": 1, "engine.rooms": 1, "engine.workers": 1 };
-  const open = { ...OPEN, "fetch.requests_max": 1024, "fetch.requests_per_user": 64, "fetch.requests_per_host": 1024 };
-  return startVictim({ dataDir, options: { ...few, ...open, "runtime.memory_max_bytes": MEMORY_MAX_BYTES } });
+  build(modules);
+  return startVictim({ dataDir, options: { ...FEW, ...ASKS, ...options } });
 }
 
 const hoard = (server, session, bytes, path) =>
@@ -173,6 +181,61 @@ test("small calls beside a large one save no hoard", throngOnly, async () => {
     assert.equal(counters.of("scripts_rebuilt"), 0);
     assert.equal((await waits).status, 200);
     assert.ok(lost.length >= LARGE_ACCOUNTS / 2 - 1, `${lost.length}`);
+  } finally {
+    await server.stop();
+  }
+});
+
+const waits = (server, session, path) =>
+  http(server, "POST", "/v2/rpc/hostile_wait?unwrap", { headers: bearer(session), body: target.url(path) });
+
+/** Calls in WebAssembly of all accounts, that wait until they are let go; what of them has ended until then. */
+async function waitWithAll(server) {
+  const sessions = [];
+  for (let number = 0; number < INSTANCE_ACCOUNTS; number++) sessions.push((await newPlayer(server)).session);
+  const answers = [];
+  const all = sessions.flatMap((session, account) =>
+    Array.from({ length: INSTANCE_CALLS }, async (_, lane) => {
+      answers.push(await waits(server, session, `/hold/instance-${account}-${lane}`));
+    }),
+  );
+  // Each is there, or has been ended, before it could ask or after.
+  const asked = () => target.requests.filter(({ url }) => url.startsWith("/hold/instance-")).length;
+  await until(() => asked() + answers.length >= all.length);
+  return { done: Promise.all(all), answers };
+}
+
+const noRust = throngOnly.skip ?? missingRust();
+const rustOnly = noRust ? { skip: noRust } : {};
+test("calls in WebAssembly that wait take the language from nobody", rustOnly, async () => {
+  const server = await victim({ options: {}, build: (modules) => buildRust("hostile", join(modules, "hostile.wasm")) });
+  try {
+    const { session } = await newPlayer(server);
+    const quick = () => http(server, "POST", "/v2/rpc/hostile_untyped?unwrap", { headers: bearer(session), body: "" });
+    const mine = [];
+    let isOver = false;
+    const asks = async () => {
+      while (!isOver) mine.push(await quick(), await waits(server, session, "/late/20"));
+    };
+    const asking = asks();
+    const { result } = await besideNeighbour(server, () => waitWithAll(server));
+    // While those that are left wait.
+    const before = mine.length;
+    await until(() => mine.length > before + 20);
+    isOver = true;
+    await asking;
+    target.releaseAll();
+    await result.done;
+    const ended = result.answers.filter(({ status }) => status !== 200);
+    const lost = mine.filter(({ status }) => status !== 200);
+    const counters = await server.counters();
+    console.log(`${ended.length} of ${result.answers.length} calls that wait ended, ${lost.length} of the neighbour's ${mine.length}`);
+    assert.deepEqual(lost, []);
+    for (const { text } of ended) assert.match(text, /keep less while it waits, or raise runtime.memory_max_bytes/);
+    assert.equal(counters.of("waiting_calls_ended"), ended.length);
+    // Half of memory is for those that wait, and no more is taken from them.
+    const left = result.answers.length - ended.length;
+    assert.ok(left >= 20 && left < 32, `${left}`);
   } finally {
     await server.stop();
   }

@@ -51,6 +51,7 @@ fn init_module(initializer: &mut Initializer) -> Result<()> {
     initializer.register_rpc("hostile_log", log)?;
     initializer.register_rpc("hostile_slow", slow)?;
     initializer.register_rpc("hostile_turn", turn)?;
+    initializer.register_rpc("hostile_wait", wait)?;
     initializer.register_before("AuthenticateCustom", |_, request| {
         let vars = request.get("account").and_then(|account| account.get("vars"));
         let compute_ms = vars.and_then(|vars| vars.get("compute_ms")).and_then(Value::as_str);
@@ -94,6 +95,12 @@ fn slow(_: &Context, wish: &str) -> Result<String> {
     }
     compute(ms.unwrap_or(0))?;
     Ok("{}".to_owned())
+}
+
+/// Waits for another server, whose address it is told.
+fn wait(_: &Context, url: &str) -> Result<String> {
+    let (status, _, _) = nk::http_request(url, "get", None, None, Some(30_000), None)?;
+    Ok(status.to_string())
 }
 
 /// Is quick unless it is told to do harm.

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use bytes::Bytes;
 use game::guest::{
@@ -19,7 +18,7 @@ use crate::failure;
 use crate::instance::{self, Broken, Instance, Left, Piece, Waiting};
 use crate::local::Kind;
 use crate::matches::WasmMatch;
-use crate::memory::Bound;
+use crate::memory::{Bound, Together};
 use crate::modules::{LoadError, Module, Modules};
 
 /// Instances of a module that are kept for calls to come.
@@ -44,9 +43,9 @@ pub struct WasmScripts {
     /// Of each module.
     idle: Vec<Vec<Instance>>,
     /// Calls that wait or are paused.
-    waiting: BTreeMap<CallId, (Caller, Waiting)>,
+    waiting: BTreeMap<CallId, Aside>,
     /// What all instances for calls hold together.
-    held: Arc<AtomicUsize>,
+    held: Arc<Together>,
     /// Instances in which nothing runs any more, for another thread to free.
     broken: Vec<Broken>,
     /// The last instance of a module is gone, and nobody has been told that all are to be made anew.
@@ -108,6 +107,14 @@ impl std::fmt::Debug for WasmScripts {
 struct Caller {
     module: usize,
     kind: Kind,
+}
+
+/// A call that waits or is paused.
+struct Aside {
+    caller: Caller,
+    waiting: Waiting,
+    /// What its instance holds while it waits; nothing while it is paused, because those that are run.
+    weight_bytes: usize,
 }
 
 impl WasmScripts {
@@ -230,22 +237,19 @@ impl WasmScripts {
     fn piece(&mut self, (id, caller): (CallId, Caller), piece: Piece) -> Step<Returned> {
         match piece {
             Piece::Waits(waiting, ask) => {
-                let other = self.waiting.insert(id, (caller, waiting));
-                assert!(other.is_none(), "{id:?} waits twice");
+                let weight_bytes = waiting.bytes();
+                self.held.wait(weight_bytes);
+                self.put_aside(id, Aside { caller, waiting, weight_bytes });
                 Step::Waits(ask)
             }
             Piece::Paused(waiting) => {
-                let other = self.waiting.insert(id, (caller, waiting));
-                assert!(other.is_none(), "{id:?} is paused twice");
+                self.put_aside(id, Aside { caller, waiting, weight_bytes: 0 });
                 Step::Paused
             }
             Piece::Ended(left, result) => {
-                match (left, self.idle.get_mut(caller.module)) {
-                    (Left::Whole(instance), Some(idle)) if idle.len() < IDLE_MAX => {
-                        idle.push(instance);
-                    }
-                    (Left::Whole(_), _) => {}
-                    (Left::Broken(broken), _) => self.lose(caller.module, broken),
+                match left {
+                    Left::Whole(instance) => self.keep(caller.module, instance),
+                    Left::Broken(broken) => self.lose(caller.module, broken),
                 }
                 let title = || self.modules.modules.get(caller.module).map_or("", |it| &it.title);
                 Step::Done(result.and_then(|value| returned(caller.kind, value, title())))
@@ -255,6 +259,32 @@ impl WasmScripts {
 }
 
 impl WasmScripts {
+    fn put_aside(&mut self, id: CallId, aside: Aside) {
+        let other = self.waiting.insert(id, aside);
+        assert!(other.is_none(), "{id:?} waits twice");
+    }
+
+    fn take_back(&mut self, id: CallId) -> Option<(Caller, Waiting)> {
+        let Aside { caller, waiting, weight_bytes } = self.waiting.remove(&id)?;
+        self.held.end_wait(weight_bytes);
+        Some((caller, waiting))
+    }
+
+    /// Keeps an instance for calls to come, if there is none of its module or memory is not short.
+    fn keep(&mut self, module: usize, instance: Instance) {
+        let (is_made_here, is_short) = (!self.limits.is_renewed_elsewhere, self.is_short());
+        let Some(idle) = self.idle.get_mut(module) else { return };
+        let kept_max = if is_made_here && is_short { 1 } else { IDLE_MAX };
+        if idle.len() < kept_max {
+            idle.push(instance);
+        }
+    }
+
+    /// Whether more than half of the memory for calls is held.
+    fn is_short(&self) -> bool {
+        self.held.bytes() > self.limits.guest.call().memory_bytes / 2
+    }
+
     /// An instance is of no use any more.
     fn lose(&mut self, module: usize, broken: Broken) {
         if !self.limits.is_renewed_elsewhere {
@@ -262,7 +292,7 @@ impl WasmScripts {
         }
         self.broken.push(broken);
         let has_idle = self.idle.get(module).is_some_and(|idle| !idle.is_empty());
-        if !has_idle && !self.waiting.values().any(|(caller, _)| caller.module == module) {
+        if !has_idle && !self.waiting.values().any(|aside| aside.caller.module == module) {
             self.is_spent = true;
         }
     }
@@ -274,7 +304,7 @@ impl WasmScripts {
         id: CallId,
         answer: Option<Answer>,
     ) -> Step<Returned> {
-        let Some((caller, waiting)) = self.waiting.remove(&id) else {
+        let Some((caller, waiting)) = self.take_back(id) else {
             panic!("{id:?} does not wait");
         };
         let modules = Arc::clone(&self.modules);
@@ -426,7 +456,7 @@ impl Scripts for WasmScripts {
     }
 
     fn cancel(&mut self, id: CallId) {
-        if let Some((caller, waiting)) = self.waiting.remove(&id) {
+        if let Some((caller, waiting)) = self.take_back(id) {
             self.lose(caller.module, Broken::Call(waiting));
         }
     }
@@ -440,6 +470,25 @@ impl Scripts for WasmScripts {
         let module = self.owners.find(kind, name).map(|(_, module)| module);
         // Of what is not there a call says so.
         module.and_then(|module| self.idle.get(module)).is_none_or(|idle| !idle.is_empty())
+    }
+
+    /// Calls that wait may hold half of what instances leave that are kept for calls to come: of each module one, once
+    /// memory is short.
+    fn excess_bytes(&mut self) -> usize {
+        if !self.is_short() {
+            return 0;
+        }
+        if !self.limits.is_renewed_elsewhere {
+            self.idle.iter_mut().for_each(|idle| idle.truncate(1));
+        }
+        let idle_bytes: usize = self.idle.iter().flatten().map(Instance::bytes).sum();
+        let left_bytes = self.limits.guest.call().memory_bytes.saturating_sub(idle_bytes);
+        self.held.waiting_bytes().saturating_sub(left_bytes / 2)
+    }
+
+    /// What its instance holds.
+    fn weight_bytes(&self, id: CallId) -> usize {
+        self.waiting.get(&id).map_or(0, |aside| aside.weight_bytes)
     }
 
     fn take_spent(&mut self) -> Option<Retired> {

@@ -6,6 +6,8 @@ use script::budget::Limits;
 use thiserror::Error;
 use wasmtime::{Trap, WasmBacktrace};
 
+use crate::memory::Refused;
+
 /// gRPC code INTERNAL: an error without a code of the guest's own.
 pub(crate) const INTERNAL: u8 = 13;
 
@@ -41,8 +43,8 @@ impl Stop {
 pub(crate) struct Circumstances {
     /// Its time was used up.
     pub(crate) is_late: bool,
-    /// The bound of memory that it came to, bytes and setting.
-    pub(crate) refused: Option<(usize, &'static str)>,
+    /// The bound of memory that it came to.
+    pub(crate) refused: Option<Refused>,
     /// What it wrote to its standard error last, as a panic does.
     pub(crate) last_words: String,
 }
@@ -72,9 +74,13 @@ pub(crate) fn of_trap(
     if circumstances.is_late {
         return error_of(limits.time_used_up(), ScriptFailure::OutOfTime);
     }
-    if let Some((memory_bytes, memory_setting)) = circumstances.refused {
-        let limits = Limits { memory_bytes, memory_setting, ..*limits };
-        return error_of(limits.memory_used_up(), ScriptFailure::OutOfMemory);
+    if let Some(Refused { max_bytes, setting, waiting_bytes }) = circumstances.refused {
+        let limits = Limits { memory_bytes: max_bytes, memory_setting: setting, ..*limits };
+        let mut text = limits.memory_used_up();
+        if waiting_bytes > 0 {
+            text = format!("{text}, of which calls that wait hold {waiting_bytes}");
+        }
+        return error_of(text, ScriptFailure::OutOfMemory);
     }
     let words = circumstances.last_words.trim();
     let text = match (error.downcast_ref::<Stop>(), error.downcast_ref::<Trap>()) {

@@ -72,6 +72,13 @@ pub(crate) struct Waiting {
     left_ns: u64,
 }
 
+impl Waiting {
+    /// What its instance holds.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bound.own_bytes()
+    }
+}
+
 /// How far a call has come.
 pub(crate) enum Piece {
     Ended(Left, std::result::Result<Value, ScriptError>),

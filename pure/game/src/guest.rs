@@ -295,13 +295,14 @@ pub trait Scripts {
 
     /// What calls that wait have to give back of the memory that they share, so that others have enough: bytes as
     /// [`Self::weight_bytes`] counts them, 0 if they hold no more than they may. To be asked when a call has begun
-    /// to wait, and again when calls have been ended for it; to find it out may collect what is garbage. A language
-    /// in which each call has memory of its own has none to give back.
+    /// to wait, and again when calls have been ended for it; to find it out may collect what is garbage. Of several
+    /// languages, each with memory of its own, it is that of one, and the next time of the next.
     fn excess_bytes(&mut self) -> usize {
         0
     }
 
-    /// What a call that waits has taken of that memory, bytes, 0 if it has memory of its own. All calls of one who pays
+    /// What a call that waits has taken of that memory, bytes, 0 if it has other memory, as one in another language
+    /// than that which [`Self::excess_bytes`] has found to hold too much. All calls of one who pays
     /// for them ([`Host::payer`]) hold together no more than that, but for what is said in `docs/lua/waiting.md`;
     /// which of them has how much of it is a guess. What they dropped while they ran is included.
     fn weight_bytes(&self, _id: CallId) -> usize {

@@ -32,6 +32,8 @@ pub(super) struct Languages {
     events: Owners,
     /// The languages of calls that wait.
     waiting: BTreeMap<CallId, usize>,
+    /// The one whose calls that wait held the most too much, at the last look.
+    crowded: Option<usize>,
     /// What ran calls is given away once, whichever language had no more.
     is_spent: bool,
 }
@@ -73,8 +75,9 @@ impl Languages {
             all.locations.extend(new);
             all.findings.extend(one.findings.iter().cloned());
         }
-        let waiting = BTreeMap::new();
-        Self { languages, registered: all, rpc, before, after, events, waiting, is_spent: false }
+        let (registered, waiting) = (all, BTreeMap::new());
+        let (crowded, is_spent) = (None, false);
+        Self { languages, registered, rpc, before, after, events, waiting, crowded, is_spent }
     }
 
     fn of_call(&self, call: &GuestCall<'_>) -> usize {
@@ -182,14 +185,20 @@ impl Scripts for Languages {
         language.map_or_else(String::new, |(_, scripts)| scripts.location(id))
     }
 
+    /// Each language has memory of its own: of the one that has the most too much. Whoever asks again comes to the next.
     fn excess_bytes(&mut self) -> usize {
-        // One language at most has calls that share memory.
-        self.languages.iter_mut().map(|(_, scripts)| scripts.excess_bytes()).max().unwrap_or(0)
+        let excesses = self.languages.iter_mut().map(|(_, scripts)| scripts.excess_bytes());
+        let most = excesses.enumerate().max_by_key(|(_, bytes)| *bytes);
+        let crowded = most.filter(|(_, bytes)| *bytes > 0);
+        self.crowded = crowded.map(|(language, _)| language);
+        crowded.map_or(0, |(_, bytes)| bytes)
     }
 
+    /// A call in another language has nothing to give back of that.
     fn weight_bytes(&self, id: CallId) -> usize {
-        let language = self.waiting.get(&id).and_then(|language| self.languages.get(*language));
-        language.map_or(0, |(_, scripts)| scripts.weight_bytes(id))
+        let language = self.waiting.get(&id).filter(|language| self.crowded == Some(**language));
+        let scripts = language.and_then(|language| self.languages.get(*language));
+        scripts.map_or(0, |(_, scripts)| scripts.weight_bytes(id))
     }
 
     fn take_spent(&mut self) -> Option<Retired> {
@@ -236,8 +245,9 @@ fn missing() -> ScriptError {
 mod tests {
     use super::*;
 
-    /// A language that has registered things.
-    struct Fake(Registered, Style);
+    /// A language that has registered things, whose calls that wait have so much to give back, each as much as its number
+    /// says.
+    struct Fake(Registered, Style, usize);
 
     impl Scripts for Fake {
         fn registered(&self) -> &Registered {
@@ -262,7 +272,17 @@ mod tests {
             Step::Done(Ok(Returned::Nothing))
         }
 
-        fn cancel(&mut self, _: CallId) {}
+        fn cancel(&mut self, id: CallId) {
+            self.2 -= self.weight_bytes(id);
+        }
+
+        fn excess_bytes(&mut self) -> usize {
+            self.2
+        }
+
+        fn weight_bytes(&self, id: CallId) -> usize {
+            id.0.try_into().unwrap_or(0)
+        }
 
         fn match_new(
             &mut self,
@@ -281,7 +301,23 @@ mod tests {
         if style == Style::FULL {
             registered.block_all();
         }
-        Box::new(Fake(registered, style))
+        Box::new(Fake(registered, style, 0))
+    }
+
+    #[test]
+    fn an_excess_in_one_language_is_given_back_by_calls_in_it_alone() {
+        let language = |excess_bytes| -> Box<dyn Scripts + Send> {
+            Box::new(Fake(Registered::default(), Style::SNAKE, excess_bytes))
+        };
+        let all = [("WebAssembly", language(5)), ("Lua", language(0)), ("JavaScript", language(7))];
+        let mut languages = Languages::new(all.into());
+        languages.waiting = [(5, 0), (6, 1), (7, 2)].map(|(id, of)| (CallId(id), of)).into();
+        let weights = |of: &Languages| [5, 6, 7].map(|id| of.weight_bytes(CallId(id)));
+        assert_eq!((languages.excess_bytes(), weights(&languages)), (7, [0, 0, 7]));
+        languages.cancel(CallId(7));
+        assert_eq!((languages.excess_bytes(), weights(&languages)), (5, [5, 0, 0]));
+        languages.cancel(CallId(5));
+        assert_eq!((languages.excess_bytes(), weights(&languages)), (0, [0, 0, 0]));
     }
 
     #[test]

@@ -1,13 +1,18 @@
 //! Calls that wait: each is put aside with its instance, and others run meanwhile on the same thread.
 
-use game::guest::{Ask, CallId, HostError, Reply, Returned, ScriptFailure, Scripts as _, Step};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use game::guest::{
+    Ask, CallId, GuestCall, HostError, Reply, Returned, ScriptFailure, Scripts as _, Step,
+};
 use script::budget::GuestLimits;
-use wasm::WasmScripts;
+use wasm::{Modules, WasmScripts};
 
 use crate::guest::Part::{List, Text};
 use crate::guest::guest;
 use crate::host::TestHost;
-use crate::{begin, ended, load, load_with, roomy, tight};
+use crate::{begin, context, ended, load, load_with, roomy, tight};
 
 /// Signals a match, and gives what it answers, or the refusal; counts its calls in memory behind that.
 fn signaller() -> String {
@@ -107,7 +112,92 @@ fn calls_that_wait_share_the_memory_of_their_thread() {
     let (count, error) = refused.unwrap();
     assert!((3..8).contains(&count), "{count}");
     assert_eq!(error.kind, ScriptFailure::OutOfMemory);
-    assert!(error.message.contains("(runtime.memory_max_bytes)"), "{}", error.message);
+    let told = format!(
+        "script used up its 1048576 bytes (runtime.memory_max_bytes), of which calls that wait hold {}",
+        count * BYTES_EACH
+    );
+    assert!(error.message.ends_with(&told), "{}", error.message);
     assert_eq!(resume(&mut scripts, &mut host, 0, "first"), "first");
     asks(&begin(&mut scripts, &mut host, 200, b""));
+}
+
+/// What an instance of a guest of these tests takes: two pages, and what is taken for the rest.
+const BYTES_EACH: u64 = 2 * 65_536 + 65_536;
+
+/// Takes so many pages before it does what others do, if the payload ends with `!`; traps where they are not to be had.
+fn taking(pages: u32, text: &str) -> String {
+    let takes = format!(
+        "(if (i32.eq (i32.load8_u (i32.add (i32.const 4095) (local.get $length))) (i32.const 33))
+            (then (if (i32.eq (memory.grow (i32.const {pages})) (i32.const -1)) (then (unreachable)))))
+         (i32.store (i32.const 512)"
+    );
+    text.replacen("(i32.store (i32.const 512)", &takes, 1)
+}
+
+/// Ends calls that wait, the first of them first, until they hold no more than they may: what its thread does.
+fn make_room(scripts: &mut WasmScripts, waiting: &mut VecDeque<u64>) {
+    let mut excess = scripts.excess_bytes();
+    while excess > 0 {
+        let id = CallId(waiting.pop_front().unwrap());
+        excess = excess.saturating_sub(scripts.weight_bytes(id));
+        scripts.cancel(id);
+    }
+    assert_eq!(scripts.excess_bytes(), 0);
+}
+
+#[test]
+fn calls_that_wait_give_back_what_is_more_than_half_so_that_the_next_one_finds_room() {
+    let mut host = TestHost::default();
+    let limits = GuestLimits { memory_max_bytes: 4 << 20, ..roomy() };
+    // One in ten takes a MiB more, and has it while it waits.
+    let mut scripts = load_with(&taking(16, &signaller()), limits, &mut host).unwrap();
+    let mut waiting = VecDeque::new();
+    for id in 0..100 {
+        let payload: &[u8] = if id % 10 == 9 { b"!" } else { b"" };
+        asks(&begin(&mut scripts, &mut host, id, payload));
+        waiting.push_back(id);
+        let bytes = scripts.weight_bytes(CallId(id)) as u64;
+        assert_eq!(bytes, BYTES_EACH + if id % 10 == 9 { 1 << 20 } else { 0 });
+        make_room(&mut scripts, &mut waiting);
+        let held: usize = waiting.iter().map(|id| scripts.weight_bytes(CallId(*id))).sum();
+        assert!(held <= 2 << 20, "{held}");
+    }
+    assert!(waiting.len() > 4, "{waiting:?}");
+    // What goes on, or is gone, weighs nothing.
+    let first = waiting.pop_front().unwrap();
+    assert_eq!(resume(&mut scripts, &mut host, first, "whole"), "whole");
+    assert_eq!(scripts.weight_bytes(CallId(first)), 0);
+    while let Some(id) = waiting.pop_front() {
+        assert_eq!(resume(&mut scripts, &mut host, id, "whole"), "whole");
+    }
+    assert_eq!(scripts.excess_bytes(), 0);
+}
+
+#[test]
+fn instances_that_are_kept_for_calls_to_come_leave_room_for_those_of_other_modules() {
+    let mut host = TestHost::default();
+    let limits = GuestLimits { memory_max_bytes: 8 << 20, ..roomy() };
+    let memory = limits.memory.clone();
+    let large = taking(16, &signaller());
+    let small = signaller().replace("Test", "Else").replace("\\54\\65\\73\\74", "\\45\\6c\\73\\65");
+    let files = [("large.wasm", large), ("small.wasm", small)];
+    let files = files.map(|(file, text)| (file.to_owned(), wat::parse_str(text).unwrap()));
+    let modules = Modules::compile(files.into(), &Modules::default()).unwrap();
+    let mut scripts = WasmScripts::load(Arc::new(modules), limits, &mut host).unwrap();
+    for id in 0..3 {
+        asks(&begin(&mut scripts, &mut host, id, b"!"));
+        assert_eq!(scripts.excess_bytes(), 0, "{id}");
+    }
+    (0..3).for_each(|id| drop(resume(&mut scripts, &mut host, id, "over")));
+    assert!(memory.bytes() > 3 << 20, "they are kept while there is room");
+    // Small ones wait until more than half is held, and those that are kept are let go, all but one.
+    let mut next = 10;
+    while scripts.excess_bytes() == 0 {
+        let small = GuestCall::Rpc { id: "else", payload: b"" };
+        asks(&scripts.call(&mut host, CallId(next), &context(), small));
+        next += 1;
+    }
+    let held = (next - 10) * BYTES_EACH;
+    assert!((3 << 20..4 << 20).contains(&held), "{held}");
+    assert!(memory.bytes() < 6 << 20, "{}", memory.bytes());
 }

@@ -2,8 +2,8 @@
 //! says when those that wait hold more than they may, and how much is to be given back (`Scripts::excess_bytes`).
 //! Then calls end until that is done: of the user or address whose calls that wait here weigh most together, the
 //! one that weighs most, then again of whoever's weigh most then. So whoever hoards loses what was hoarded, with however
-//! many accounts, before a call of somebody who holds less does. Calls of nobody who could be told from others stand
-//! for themselves.
+//! many accounts, before a call of somebody who holds less does; of those who hold as much, whoever has one that waits for
+//! the longest. Calls of nobody who could be told from others stand for themselves.
 //!
 //! What all calls of a user weigh is known, what each of them does is a guess. So the language is asked again when calls
 //! have ended; if they have not given back what they were thought to hold, all calls of whoever's weigh most end, which
@@ -13,6 +13,7 @@
 //! Not here: what a call weighs (`edge/script`), and how many calls of one user may wait, and for how long
 //! (`waiting`).
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use event::Now;
@@ -35,9 +36,11 @@ const ROUNDS_MAX: usize = 4;
 
 /// What calls of one user or address that wait weigh together, bytes, and each of them with the number of its question.
 /// Calls that share no memory are none of it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Hoard {
     bytes: usize,
+    /// The question for which one of them waits for the longest.
+    first: u64,
     calls: BTreeSet<(usize, u64)>,
 }
 
@@ -76,13 +79,14 @@ impl Worker {
             }
             let stands_alone = payer.principal == Principal::Server;
             let key = (payer.principal, if stands_alone { number } else { 0 });
-            let hoard = hoards.entry(key).or_default();
+            let none = || Hoard { bytes: 0, first: number, calls: BTreeSet::new() };
+            let hoard = hoards.entry(key).or_insert_with(none);
             hoard.bytes = hoard.bytes.saturating_add(bytes);
             hoard.calls.insert((bytes, number));
         }
         while excess_bytes > 0
             && let Some(((principal, _), hoard)) =
-                hoards.iter_mut().max_by_key(|(_, hoard)| hoard.bytes)
+                hoards.iter_mut().max_by_key(|(_, hoard)| (hoard.bytes, Reverse(hoard.first)))
             && !hoard.calls.is_empty()
         {
             let ended = if ends_all { hoard.calls.len() } else { 1 };

@@ -1,11 +1,12 @@
 //! Calls that are run on the thread of their core: which go there, what becomes of those that turn out
 //! long, or that need the database, and that others go on meanwhile.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use event::Input;
+use event::{Input, ThreadId};
 use game::guest::{
     Answer, CallContext, CallId, Callee, GuestCall, Host, MatchContext, MatchScript, Registered,
     Returned, ScriptError, Scripts, Step,
@@ -263,16 +264,31 @@ fn hooks_of_calls_are_run_there_as_well_each_for_itself() {
     assert_eq!(rig.stat("jobs_waiting"), 0);
 }
 
-/// Guest code with room for a call only while there is said to be some, as of a language that has few instances.
-struct Narrow(Box<dyn Scripts + Send>, Arc<AtomicBool>);
+/// Guest code with room for a call only while there is said to be some, and for so many calls that wait, which all weigh
+/// as much: as of a language that has few instances.
+struct Narrow {
+    scripts: Box<dyn Scripts + Send>,
+    has_room: Arc<AtomicBool>,
+    waiting: BTreeSet<CallId>,
+    waiting_max: usize,
+}
+
+impl Narrow {
+    fn note(&mut self, id: CallId, step: Step<Returned>) -> Step<Returned> {
+        if matches!(step, Step::Waits(_)) {
+            self.waiting.insert(id);
+        }
+        step
+    }
+}
 
 impl Scripts for Narrow {
     fn registered(&self) -> &Registered {
-        self.0.registered()
+        self.scripts.registered()
     }
 
     fn has_room(&self, callee: Callee<'_>) -> bool {
-        callee != Callee::Rpc("echo") || self.1.load(Relaxed)
+        callee != Callee::Rpc("echo") || self.has_room.load(Relaxed)
     }
 
     fn call(
@@ -282,15 +298,27 @@ impl Scripts for Narrow {
         context: &CallContext,
         call: GuestCall<'_>,
     ) -> Step<Returned> {
-        self.0.call(host, id, context, call)
+        let step = self.scripts.call(host, id, context, call);
+        self.note(id, step)
     }
 
     fn resume(&mut self, host: &mut dyn Host, id: CallId, answer: Answer) -> Step<Returned> {
-        self.0.resume(host, id, answer)
+        self.waiting.remove(&id);
+        let step = self.scripts.resume(host, id, answer);
+        self.note(id, step)
     }
 
     fn cancel(&mut self, id: CallId) {
-        self.0.cancel(id);
+        self.waiting.remove(&id);
+        self.scripts.cancel(id);
+    }
+
+    fn excess_bytes(&mut self) -> usize {
+        self.waiting.len().saturating_sub(self.waiting_max)
+    }
+
+    fn weight_bytes(&self, id: CallId) -> usize {
+        usize::from(self.waiting.contains(&id))
     }
 
     fn match_new(
@@ -303,23 +331,38 @@ impl Scripts for Narrow {
     }
 }
 
+impl Rig {
+    /// Another version of the modules, which is narrow on one thread. Gives whether calls have room there.
+    pub(crate) fn narrow(
+        &self,
+        modules: &[(&str, &str)],
+        (narrow, waiting_max): (ThreadId, usize),
+    ) -> Arc<AtomicBool> {
+        let has_room = Arc::new(AtomicBool::new(true));
+        let mut hooks = None;
+        for thread in self.topology.scripted() {
+            let Some(Asker::Worker(worker)) = self.topology.asker(thread) else { continue };
+            let (mut new, of_version) = self.version((2, modules), thread);
+            if narrow == thread {
+                let (scripts, has_room) = (new.scripts, Arc::clone(&has_room));
+                let waiting = BTreeSet::new();
+                new.scripts = Box::new(Narrow { scripts, has_room, waiting, waiting_max });
+            }
+            hooks = Some(Arc::new(of_version));
+            let (to, mail) = worker.seal(&self.topology, News::Guests(new));
+            self.input(to, Input::Mail(mail));
+        }
+        self.mail(self.topology.cores[0], CoreMail::Guests(hooks.unwrap()));
+        self.settle();
+        has_room
+    }
+}
+
 #[test]
 fn a_call_for_which_there_is_no_room_goes_to_a_caller_and_its_function_is_no_worse_for_it() {
     let rig = rig();
-    let has_room = Arc::new(AtomicBool::new(true));
-    let mut hooks = None;
-    for thread in rig.topology.scripted() {
-        let Some(Asker::Worker(worker)) = rig.topology.asker(thread) else { continue };
-        let (mut new, of_version) = rig.version((2, &[("m.lua", MODULE)]), thread);
-        if rig.topology.companions[0].thread() == thread {
-            new.scripts = Box::new(Narrow(new.scripts, Arc::clone(&has_room)));
-        }
-        hooks = Some(Arc::new(of_version));
-        let (to, mail) = worker.seal(&rig.topology, News::Guests(new));
-        rig.input(to, Input::Mail(mail));
-    }
-    rig.mail(rig.topology.cores[0], CoreMail::Guests(hooks.unwrap()));
-    rig.settle();
+    let has_room =
+        rig.narrow(&[("m.lua", MODULE)], (rig.topology.companions[0].thread(), usize::MAX));
     learn(&rig, "echo", "a");
     learn(&rig, "count", "3");
     assert!(is_on_core(&rig, "echo", ("b", "b")));

@@ -135,6 +135,23 @@ fn whoever_hoards_memory_while_waiting_loses_what_was_hoarded_and_nobody_else_do
     assert_eq!((rig.stat("jobs_waiting"), rig.stat("calls_waiting_now")), (0, 0));
 }
 
+/// As calls that wait in WebAssembly do, which have an instance each.
+#[test]
+fn of_users_whose_calls_hold_as_much_whoever_waits_for_the_longest_loses_one() {
+    let rig = rig_with(|_| ());
+    let users: Vec<String> = (0..12).map(|one| rig.login(&format!("user{one}")).1).collect();
+    let modules = &[("arena.lua", ARENA), ("rpcs.lua", RPCS)];
+    rig.narrow(modules, (rig.topology.callers[0].thread(), 5));
+    rig.freeze(rig.topology.rooms[0], true);
+    let calls: Vec<Client> =
+        users.iter().map(|token| rig.begin_rpc(Some(token), "ask", "wait")).collect();
+    assert_eq!((rig.stat("waiting_calls_ended"), rig.stat("calls_waiting_now")), (7, 5));
+    rig.freeze(rig.topology.rooms[0], false);
+    rig.settle();
+    let went_on = calls.into_iter().map(|call| rig.body(call) == "wait");
+    assert!(went_on.eq((0..12).map(|one| one >= 7)));
+}
+
 /// A large call of each of theirs, and two small ones, which are begun anew when they end.
 #[test]
 fn small_calls_beside_a_large_one_save_no_hoard() {
