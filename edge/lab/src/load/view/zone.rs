@@ -143,10 +143,11 @@ fn view_error(zone: &ZoneSummary) -> String {
 
 /// Millimetres for people.
 pub(super) fn length(mm: u64) -> String {
-    match mm {
-        mm if mm < 1_000 => format!("{mm} mm"),
-        mm => format!("{:.2} m", float(mm) / 1_000.0),
-    }
+    length_f64(float(mm))
+}
+
+pub(super) fn length_f64(mm: f64) -> String {
+    if mm < 1_000.0 { format!("{mm:.0} mm") } else { format!("{:.2} m", mm / 1_000.0) }
 }
 
 fn bounds(it: &Bounds) -> String {

@@ -102,21 +102,35 @@ pub(super) fn chart(
     Chart { x, y, x_name: time.name(), lines, shades, tell: (&tell_x, tell) }.svg()
 }
 
-/// One chart; none where all is nought.
+/// One chart; none where all is nought, which is what is not measured, too.
 pub(super) fn draw(
     out: &mut String,
     summary: &Summary,
     seconds: &[Second],
-    (title, note, tell): (&str, &str, &dyn Fn(f64) -> String),
+    named: (&str, &str, &dyn Fn(f64) -> String),
     lines: Vec<Line>,
 ) -> std::fmt::Result {
-    let most = lines.iter().flat_map(|line| &line.points).map(|point| point.1).fold(0.0, f64::max);
-    if most <= 0.0 {
+    if most(&lines) <= 0.0 {
         return Ok(());
     }
+    draw_measured(out, summary, seconds, named, (lines, 0.0))
+}
+
+/// One chart of what is measured, also where all is nought; its axis reaches up to `at_least`.
+pub(super) fn draw_measured(
+    out: &mut String,
+    summary: &Summary,
+    seconds: &[Second],
+    (title, note, tell): (&str, &str, &dyn Fn(f64) -> String),
+    (lines, at_least): (Vec<Line>, f64),
+) -> std::fmt::Result {
     let time = Time::of(seconds, summary.series_unix_ms);
-    let y = Axis::linear(most, tell);
+    let y = Axis::linear(most(&lines).max(at_least), tell);
     figure(out, title, note, &chart((&time, seconds), y, lines, tell))
+}
+
+fn most(lines: &[Line]) -> f64 {
+    lines.iter().flat_map(|line| &line.points).map(|point| point.1).fold(0.0, f64::max)
 }
 
 pub(super) fn line(name: &str, colour: usize, filled: bool, points: Vec<(f64, f64)>) -> Line {

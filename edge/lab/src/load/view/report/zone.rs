@@ -3,16 +3,19 @@
 
 use std::collections::BTreeSet;
 
-use super::charts::{draw, line, short};
+use super::charts::{draw, draw_measured, line, short};
 use super::over_time::{Time, points_over, thin};
 use crate::load::result::{Second, Summary, ZoneSecond, ZoneSummary};
-use crate::load::view::zone::{length, rows};
+use crate::load::view::zone::{length, length_f64, rows};
 use crate::measure::chart::{Axis, COLOURS, HeatMap, Tell};
 use crate::measure::number::{bits, float, group_f64, time, time_f64};
 use crate::measure::page::{figure, pairs, tile};
 
 /// Side of a bin, in metres.
 const BIN_M: f64 = 64.0;
+
+/// What the axis of view errors shows at least, in millimetres.
+const ERROR_MM: f64 = 10.0;
 
 pub(super) fn tiles(out: &mut String, zone: &ZoneSummary) -> std::fmt::Result {
     out.push_str("<section class=\"tiles\">");
@@ -58,13 +61,16 @@ pub(super) fn charts(out: &mut String, summary: &Summary, zone: &ZoneSummary) ->
     ];
     let note = "how old what is known of a ship is";
     draw(out, summary, seconds, ("Staleness", note, &time_f64), lines)?;
-    let metres = |it: f64| format!("{:.2} m", it / 1_000.0);
-    let lines = vec![
-        line("p50", 0, false, of(|it| float(it.error_p50_mm))),
-        line("p99", 1, false, of(|it| float(it.error_p99_mm))),
-    ];
-    let note = "how far from where it is believed a ship is";
-    draw(out, summary, seconds, ("View error", note, &metres), lines)?;
+    // None at all is the best that there is, and no reason to leave it out.
+    if zone.view_error.count > 0 {
+        let lines = vec![
+            line("p50", 0, false, of(|it| float(it.error_p50_mm))),
+            line("p99", 1, false, of(|it| float(it.error_p99_mm))),
+        ];
+        let note = "how far from where it is believed a ship is";
+        let named: (_, _, &Tell<'_>) = ("View error", note, &length_f64);
+        draw_measured(out, summary, seconds, named, (lines, ERROR_MM))?;
+    }
     let percent = |it: f64| format!("{it:.0} %");
     let lines = vec![line("time", 2, false, of(|it| f64::from(it.tau_permille) / 10.0))];
     let note = "100 % is not dilated; the slowest of each second";
@@ -193,5 +199,24 @@ mod tests {
             assert!(page.contains(part), "{part}\n{page}");
         }
         assert_eq!(page.matches("class=\"heat\"").count(), 3);
+    }
+    /// With 100 samples a second and more the 99th percentile of each of them may be nought.
+    #[test]
+    fn a_view_without_error_is_shown_and_one_that_nobody_checked_is_not() {
+        let second = |at: u32| Second {
+            at_s: f64::from(at) + 1.0,
+            length_s: 1.0,
+            zone: Some(ZoneSecond { updates: 5, ..ZoneSecond::default() }),
+            ..Second::default()
+        };
+        let summary = Summary { series: (0..4).map(second).collect(), ..Summary::default() };
+        let mut zone = ZoneSummary::default();
+        let mut page = String::new();
+        charts(&mut page, &summary, &zone).unwrap();
+        assert!(page.contains("Application messages") && !page.contains("View error"), "{page}");
+        zone.view_error.count = 720;
+        page.clear();
+        charts(&mut page, &summary, &zone).unwrap();
+        assert!(page.contains("View error") && page.contains(">10 mm<"), "{page}");
     }
 }
