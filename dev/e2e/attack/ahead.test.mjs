@@ -9,16 +9,17 @@ import { test } from "node:test";
 import assert from "node:assert/strict";
 import { bearer, http, newPlayer } from "../client.mjs";
 import { throngOnly } from "../server.mjs";
-import { besideNeighbour, inParallel, startVictim } from "./rig.mjs";
+import { besideNeighbour, goFirst, inParallel, startVictim } from "./rig.mjs";
 
 const ACCOUNTS = 8;
 /** Of each account at one time. */
-const CALLS = 4;
+const CALLS = 16;
 const CALL_MS = 12;
 const ATTACK_MS = 6_000;
 
 test("calls just below slow stand before a neighbour for some milliseconds", throngOnly, async () => {
   const server = await startVictim({ options: { "engine.cores": 1, "engine.workers": 2 } });
+  goFirst();
   try {
     const players = await inParallel(ACCOUNTS, 4, () => newPlayer(server));
     const call = (session) =>
