@@ -32,7 +32,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::FetchSettings;
 use crate::address::Addresses;
-use crate::error::FetchError;
+use crate::error::{FetchError, Phase, Progress};
 use crate::head;
 use crate::metered::{self, Exceeded, Metered};
 use crate::names::Names;
@@ -68,12 +68,20 @@ pub(crate) struct Carrier {
 type Host = (String, u16);
 
 /// A request on its way to one target.
-struct Hop {
+struct Hop<'a> {
+    progress: &'a Progress,
     target: Target,
     method: Method,
     headers: HeaderMap,
     body: Bytes,
     is_insecure: bool,
+}
+
+impl Hop<'_> {
+    /// What is waited for from now on.
+    fn now(&self, phase: fn(String) -> Phase) {
+        self.progress.set(phase(self.target.to_string()));
+    }
 }
 
 /// What came of a hop.
@@ -171,15 +179,16 @@ impl Carrier {
         })
     }
 
-    /// Makes a request and follows where it is sent.
+    /// Makes a request and follows where it is sent; `progress` tells what is waited for.
     pub(crate) async fn carry(
         &self,
         payer: FetchPayer,
         request: FetchRequest,
+        progress: &Progress,
     ) -> Result<FetchAnswer, FetchError> {
         let mut held = self.held();
         held.add(request.body.len())?;
-        let mut hop = self.first(request)?;
+        let mut hop = self.first(request, progress)?;
         let turn = Turn::new(&self.stats);
         let _own = match payer.principal {
             Principal::Server => Arc::clone(&self.servers_places).acquire_owned().await.ok(),
@@ -212,7 +221,11 @@ impl Carrier {
     }
 
     /// The first hop, if the request may be made at all.
-    fn first(&self, request: FetchRequest) -> Result<Hop, FetchError> {
+    fn first<'a>(
+        &self,
+        request: FetchRequest,
+        progress: &'a Progress,
+    ) -> Result<Hop<'a>, FetchError> {
         let settings = &self.settings;
         if request.is_insecure && !settings.allows_insecure {
             return Err(FetchError::Insecure);
@@ -225,7 +238,7 @@ impl Carrier {
         self.check_host(&target)?;
         let headers = head::headers(&request, &target)?;
         let FetchRequest { method, body, is_insecure, .. } = request;
-        Ok(Hop { target, method, headers, body, is_insecure })
+        Ok(Hop { progress, target, method, headers, body, is_insecure })
     }
 
     fn check_host(&self, target: &Target) -> Result<(), FetchError> {
@@ -266,7 +279,7 @@ impl Carrier {
     /// What is asked of the target of a redirect. Gives who has sent us there.
     fn turn(
         &self,
-        hop: &mut Hop,
+        hop: &mut Hop<'_>,
         status: StatusCode,
         target: Target,
     ) -> Result<Target, FetchError> {
@@ -289,15 +302,17 @@ impl Carrier {
         Ok(std::mem::replace(&mut hop.target, target))
     }
 
-    async fn make(&self, payer: FetchPayer, hop: &Hop) -> Result<Reply, FetchError> {
+    async fn make(&self, payer: FetchPayer, hop: &Hop<'_>) -> Result<Reply, FetchError> {
         let timeout_ms = self.settings.connect_timeout_ms;
         let until = Instant::now() + Duration::from_millis(timeout_ms);
-        let late = || FetchError::NoConnection { host: hop.target.to_string(), timeout_ms };
+        let late = || FetchError::NoConnection { timeout_ms, phase: hop.progress.take() };
+        hop.now(Phase::Connection);
         let connected = timeout_at(until, self.connect(payer, &hop.target, until)).await;
         let stream = connected.map_err(|_| late())??;
         if !hop.target.is_tls {
             return self.exchange(stream, hop).await;
         }
+        hop.now(Phase::Tls);
         let tls = timeout_at(until, self.encrypt(stream, hop)).await.map_err(|_| late())??;
         self.exchange(tls, hop).await
     }
@@ -345,7 +360,7 @@ impl Carrier {
     async fn encrypt(
         &self,
         stream: TcpStream,
-        hop: &Hop,
+        hop: &Hop<'_>,
     ) -> Result<tokio_rustls::client::TlsStream<TcpStream>, FetchError> {
         let failed = |why: String| FetchError::Tls { host: hop.target.to_string(), why };
         let name = ServerName::try_from(hop.target.host.clone());
@@ -356,7 +371,7 @@ impl Carrier {
     }
 
     /// Asks over a connection and reads the answer.
-    async fn exchange<S>(&self, stream: S, hop: &Hop) -> Result<Reply, FetchError>
+    async fn exchange<S>(&self, stream: S, hop: &Hop<'_>) -> Result<Reply, FetchError>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -379,10 +394,12 @@ impl Carrier {
             .await
             .map_err(&failed)?;
         let _connection = Ends(tokio::spawn(connection));
+        hop.now(Phase::Answer);
         let answer = sender.send_request(message(hop)?).await.map_err(&failed)?;
         if let Some(reply) = self.redirect(hop, &answer)? {
             return Ok(reply);
         }
+        hop.now(Phase::Content);
         let (parts, content) = answer.into_parts();
         let body = self.content(content, failed).await?;
         let mut headers: Vec<(String, Bytes)> = Vec::with_capacity(parts.headers.len());
@@ -398,7 +415,7 @@ impl Carrier {
     /// others, as for Go.
     fn redirect(
         &self,
-        hop: &Hop,
+        hop: &Hop<'_>,
         answer: &Response<Incoming>,
     ) -> Result<Option<Reply>, FetchError> {
         let is_redirect = matches!(answer.status().as_u16(), 301 | 302 | 303 | 307 | 308);
@@ -447,7 +464,7 @@ fn host_of(target: &Target) -> Host {
 }
 
 /// The request as it is sent.
-fn message(hop: &Hop) -> Result<Request<Full<Bytes>>, FetchError> {
+fn message(hop: &Hop<'_>) -> Result<Request<Full<Bytes>>, FetchError> {
     let failed = |why: String| FetchError::Http { host: hop.target.to_string(), why };
     let host = HeaderValue::try_from(hop.target.authority());
     let host = host.map_err(|error| failed(error.to_string()))?;

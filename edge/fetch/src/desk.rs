@@ -10,7 +10,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::carry::Carrier;
-use crate::error::{Class, FetchError};
+use crate::error::{Class, FetchError, Progress};
 use crate::seats::take_one;
 use crate::{Outcome, Post};
 
@@ -245,9 +245,10 @@ fn is_match(payer: Principal) -> bool {
 /// Makes a request within the time that its script gave.
 async fn in_time(carrier: &Carrier, payer: FetchPayer, request: FetchRequest) -> Carried {
     let timeout_ms = request.timeout_ms;
-    let carried = carrier.carry(payer, request);
+    let progress = Progress::default();
+    let carried = carrier.carry(payer, request, &progress);
     match tokio::time::timeout(Duration::from_millis(timeout_ms), carried).await {
         Ok(result) => result,
-        Err(_) => Err(FetchError::TimedOut { timeout_ms }),
+        Err(_) => Err(FetchError::TimedOut { timeout_ms, phase: progress.take() }),
     }
 }

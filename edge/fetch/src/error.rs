@@ -1,7 +1,39 @@
 //! Why a request of a script has no answer, in words for its author. Who may be shown the text is
 //! the script's choice, so that it holds neither addresses that a name leads to nor paths.
 
+use std::sync::{Mutex, PoisonError};
+
 use crate::target::{BadUrl, Target};
+
+/// What a request waits for. Hosts are named as its script, or a redirect, named them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Phase {
+    #[default]
+    #[error("its turn (fetch.requests_max, fetch.requests_per_host)")]
+    Turn,
+    #[error("a connection to {0}")]
+    Connection(String),
+    #[error("TLS with {0}")]
+    Tls(String),
+    #[error("{0} to answer")]
+    Answer(String),
+    #[error("the rest of the answer of {0}")]
+    Content(String),
+}
+
+/// The [`Phase`] of a request, for whoever ends it when its time is over.
+#[derive(Debug, Default)]
+pub(crate) struct Progress(Mutex<Phase>);
+
+impl Progress {
+    pub(crate) fn set(&self, phase: Phase) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = phase;
+    }
+
+    pub(crate) fn take(&self) -> Phase {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
 
 /// Why a request was not made, or came to nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -52,10 +84,10 @@ pub(crate) enum FetchError {
     #[error("all requests together have more than {most} bytes (fetch.memory_max_bytes)")]
     Memory { most: usize },
 
-    #[error("no answer within {timeout_ms} ms")]
-    TimedOut { timeout_ms: u64 },
-    #[error("no connection to {host} within {timeout_ms} ms (fetch.connect_timeout_ms)")]
-    NoConnection { host: String, timeout_ms: u64 },
+    #[error("no answer within {timeout_ms} ms: waited for {phase}")]
+    TimedOut { timeout_ms: u64, phase: Phase },
+    #[error("no answer: waited {timeout_ms} ms for {phase} (fetch.connect_timeout_ms)")]
+    NoConnection { timeout_ms: u64, phase: Phase },
 
     #[error("no address for {host}: {why}")]
     NoAddress { host: String, why: String },

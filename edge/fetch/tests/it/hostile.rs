@@ -2,11 +2,12 @@
 
 use std::io::Write as _;
 use std::net::TcpStream;
+use std::sync::mpsc::channel;
 
 use fetch::FetchSettings;
 use game::fetch::FetchRequest;
 
-use crate::rig::{Rig, Server, request, settings};
+use crate::rig::{ANN, BOB, Rig, Server, request, settings};
 
 /// Writes until nobody reads any more.
 fn endlessly(mut stream: TcpStream, head: &str, piece: &[u8]) {
@@ -53,19 +54,54 @@ fn what_has_no_end_ends() {
 
 #[test]
 fn who_is_slow_gets_the_time_that_the_script_gave() {
-    for begins in ["", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"] {
+    for (begins, awaited) in [
+        ("", "{} to answer"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", "the rest of the answer of {}"),
+    ] {
         let server = Server::new(move |mut stream, _| {
             let _ = stream.write_all(begins.as_bytes());
             let _ = std::io::Read::read(&mut stream, &mut [0]);
         });
         let mut rig = Rig::new(settings());
         let wanted = FetchRequest { timeout_ms: 50, ..request(server.url("/")) };
-        assert_eq!(rig.fail(wanted), "no answer within 50 ms");
+        let awaited = awaited.replace("{}", &format!("127.0.0.1:{}", server.port));
+        assert_eq!(rig.fail(wanted), format!("no answer within 50 ms: waited for {awaited}"));
         assert_eq!(rig.count("fetch_timeouts"), 1);
     }
     let mut rig = Rig::new(settings());
     let wanted = FetchRequest { timeout_ms: 60_001, ..request("http://127.0.0.1/") };
     assert!(rig.fail(wanted).contains("fetch.timeout_max_ms"));
+}
+
+/// Who takes connections and says nothing there has not been asked over https.
+#[test]
+fn who_does_not_speak_tls_is_told_so_and_who_waits_for_a_place_too() {
+    let silent = Server::raw("127.0.0.1", channel().1, |mut stream| {
+        let mut hello = Vec::new();
+        let _ = std::io::Read::read_to_end(&mut stream, &mut hello);
+    });
+    let url = format!("https://127.0.0.1:{}/", silent.port);
+    let host = format!("127.0.0.1:{}", silent.port);
+    let mut rig = Rig::new(settings());
+    let wanted = FetchRequest { timeout_ms: 200, ..request(&*url) };
+    let told = rig.fail(wanted);
+    assert_eq!(told, format!("no answer within 200 ms: waited for TLS with {host}"));
+    let mut rig = Rig::new(FetchSettings { connect_timeout_ms: 200, ..settings() });
+    let told = rig.fail(request(&*url));
+    assert_eq!(
+        told,
+        format!("no answer: waited 200 ms for TLS with {host} (fetch.connect_timeout_ms)")
+    );
+    assert_eq!(rig.count("fetch_timeouts"), 1);
+
+    let mut rig = Rig::new(FetchSettings { requests_per_host: 1, ..settings() });
+    let first = rig.start(BOB, request(&*url));
+    let second = rig.start(ANN, FetchRequest { timeout_ms: 200, ..request(&*url) });
+    let (of, told) = rig.next();
+    assert_eq!((of, second), (second, first + 1));
+    let told = told.unwrap_err().0;
+    let turn = "waited for its turn (fetch.requests_max, fetch.requests_per_host)";
+    assert_eq!(told, format!("no answer within 200 ms: {turn}"));
 }
 
 #[test]
