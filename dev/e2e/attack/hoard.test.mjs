@@ -1,9 +1,9 @@
 /**
  * Players whose calls hold memory while they wait for another server, with dozens of accounts and as many calls as
  * each may have: together several times what the scripts of a thread may use. Or each has one call that holds much, and
- * small ones beside it, begun anew as they end. Or each has a few calls in WebAssembly, of which each keeps an instance.
- * Theirs are ended. Those of a neighbour, who waits for the same server and holds little, all come back, and whoever never
- * waits is not kept waiting.
+ * small ones beside it, begun anew as they end. Or each has a few calls in WebAssembly, of which each keeps an instance, or in
+ * JavaScript, where each that waits has a VM. Theirs are ended. Those of a neighbour, who waits for the same server and
+ * holds little, all come back, and whoever never waits is not kept waiting.
  *
  * Not here: memory that a call takes without waiting (guests.test.mjs), or leaves to its module (spent.test.mjs).
  */
@@ -37,6 +37,11 @@ const TINY_CALLS_EACH = 100;
 /** In WebAssembly, whose instances take about 1.1 MB each: together more than all of the default of 64 MiB. */
 const INSTANCE_ACCOUNTS = 15;
 const INSTANCE_CALLS = 6;
+/** Of those in JavaScript: together more VMs than there is memory for. */
+const VM_ACCOUNTS = 12;
+const VM_CALLS = 4;
+/** Calls of the neighbour's when all of theirs wait that may. */
+const QUICK_CALLS = 20;
 
 let target;
 before(async () => {
@@ -54,12 +59,13 @@ async function victim({ options = { "runtime.memory_max_bytes": MEMORY_MAX_BYTES
   for (const module of ["../modules/e2e.lua", "../modules/e2e_match.lua", "hoard.lua"]) {
     await cp(new URL(module, import.meta.url), join(modules, module.split("/").pop()));
   }
+  await cp(new URL("hoard.js", import.meta.url), join(modules, "index.js"));
   build(modules);
   return startVictim({ dataDir, options: { ...FEW, ...ASKS, ...options } });
 }
 
-const hoard = (server, session, bytes, path) =>
-  http(server, "POST", "/v2/rpc/hoard?unwrap", {
+const hoard = (server, session, bytes, path, id = "hoard") =>
+  http(server, "POST", `/v2/rpc/${id}?unwrap`, {
     headers: bearer(session),
     body: JSON.stringify({ bytes, url: target.url(path) }),
   });
@@ -236,6 +242,62 @@ test("calls in WebAssembly that wait take the language from nobody", rustOnly, a
     // Half of memory is for those that wait, and no more is taken from them.
     const left = result.answers.length - ended.length;
     assert.ok(left >= 20 && left < 32, `${left}`);
+  } finally {
+    await server.stop();
+  }
+});
+
+/** All calls of all accounts, begun and then left waiting or ended; gives what lets them go, and then those that were ended. */
+async function waitInVms(server) {
+  const calls = [];
+  for (let account = 0; account < VM_ACCOUNTS; account++) {
+    const { session } = await newPlayer(server);
+    for (let lane = 0; lane < VM_CALLS; lane++) {
+      const call = { path: `/hold/vm-${account}-${lane}`, isAnswered: false };
+      call.answer = hoard(server, session, 10, call.path, "hoard_js").finally(() => (call.isAnswered = true));
+      calls.push(call);
+    }
+  }
+  const asked = () => new Set(target.requests.map(({ url }) => url));
+  await until(() => calls.every(({ path, isAnswered }) => isAnswered || asked().has(path)));
+  return async () => {
+    target.releaseAll();
+    const answers = await Promise.all(calls.map(({ answer }) => answer));
+    return answers.filter(({ status }) => status !== 200);
+  };
+}
+
+test("VMs of JavaScript whose calls wait leave room for a neighbour's calls", throngOnly, async () => {
+  const server = await victim();
+  try {
+    const neighbour = await newPlayer(server);
+    const waits = hoard(server, neighbour.session, NEIGHBOUR_BYTES, "/hold/neighbour-js", "hoard_js");
+    await until(() => target.requests.some(({ url }) => url === "/hold/neighbour-js"));
+    const answers = [];
+    const asks = async (isEnough) => {
+      while (!isEnough()) {
+        const quick = { headers: bearer(neighbour.session), body: "" };
+        answers.push(await http(server, "POST", "/v2/rpc/quick_js?unwrap", quick));
+      }
+    };
+    const harm = async () => {
+      let areWaiting = false;
+      const asked = asks(() => areWaiting);
+      const release = await waitInVms(server).finally(() => (areWaiting = true));
+      await asked;
+      const enough = answers.length + QUICK_CALLS;
+      await asks(() => answers.length >= enough);
+      return release();
+    };
+    const { result: ended } = await besideNeighbour(server, harm);
+    const lost = answers.filter(({ status }) => status !== 200);
+    const counters = await server.counters();
+    console.log(`${ended.length} of ${VM_ACCOUNTS * VM_CALLS} calls in VMs ended, ${lost.length} of the neighbour's ${answers.length}`);
+    assert.deepEqual(lost, []);
+    assert.ok(ended.length > 0);
+    for (const { text } of ended) assert.match(text, /keep less while it waits, or raise runtime.memory_max_bytes/);
+    assert.equal(counters.of("waiting_calls_ended"), ended.length);
+    assert.equal((await waits).status, 200);
   } finally {
     await server.stop();
   }

@@ -14,7 +14,7 @@ use game::host::json;
 use game::pairs::Pairs;
 use game::value::Value;
 use rquickjs::{Array, Ctx, IntoJs as _, Object, Value as JsValue};
-use script::budget::{CallMeter, GuestLimits, Limits};
+use script::budget::{CallMeter, GuestLimits, Limits, SharedMemory};
 use uuid::Uuid;
 
 use crate::convert::{self, ConvertError, Names};
@@ -32,6 +32,9 @@ const IDLE_MAX: usize = 16;
 
 /// What a new VM needs, about.
 const START_BYTES: usize = 512 * 1024;
+
+/// Calls that wait may hold this part of a thread's memory; the rest is for calls that run.
+const WAITING_PART: usize = 2;
 
 /// The JavaScript guest code of one thread.
 pub struct JsScripts {
@@ -114,6 +117,9 @@ impl JsScripts {
             idle_bytes = 0;
         }
         limits.memory_bytes = vm.limit_to(left_bytes.saturating_sub(idle_bytes));
+        let max_bytes = self.limits.memory_max_bytes;
+        limits.shared =
+            (limits.memory_bytes < max_bytes).then_some(SharedMemory { max_bytes, waiting_bytes });
         Ok((vm, limits))
     }
 
@@ -121,7 +127,8 @@ impl JsScripts {
         self.waiting.values().map(|(_, waiting)| waiting.bytes()).sum()
     }
 
-    /// No call may begin, or wait, where those that wait already hold so much.
+    /// No call may begin, or wait, where those that wait already hold so much: more than they are left with
+    /// ([`Scripts::excess_bytes`]) only while those that are answered wait for their turn.
     fn used_up(&self, waiting_bytes: usize) -> ScriptError {
         failure::refused(format!(
             "the scripts' memory is used up by {} calls that wait: {waiting_bytes} of {} bytes \
@@ -431,6 +438,14 @@ impl Scripts for JsScripts {
 
     fn cancel(&mut self, id: CallId) {
         self.waiting.remove(&id);
+    }
+
+    fn excess_bytes(&mut self) -> usize {
+        self.waiting_bytes().saturating_sub(self.limits.memory_max_bytes / WAITING_PART)
+    }
+
+    fn weight_bytes(&self, id: CallId) -> usize {
+        self.waiting.get(&id).map_or(0, |(_, waiting)| waiting.bytes())
     }
 
     fn match_new(

@@ -41,7 +41,7 @@ use game::guest::{Allowance, HostError};
 use game::host::Meter;
 use mlua::Lua;
 
-pub use limits::{GuestLimits, Limits};
+pub use limits::{GuestLimits, Limits, SharedMemory};
 pub use memory::{ALL_MEMORY, HeldMemory, VmMemory};
 
 use crate::failure::NO_MEMORY;

@@ -97,6 +97,11 @@ impl<K: Copy + Ord, T> FairQueue<K, T> {
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
+
+    /// All items, one line after the other.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.lines.values().flatten()
+    }
 }
 
 #[cfg(test)]
@@ -110,6 +115,7 @@ mod tests {
             queue.push(item.as_bytes()[0], item);
         }
         assert_eq!((queue.len(), queue.len_of(b'a'), queue.len_of(b'x')), (6, 3, 0));
+        assert!(queue.iter().eq(&["a1", "a2", "a3", "b1", "c1", "c2"]));
         let order: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
         assert_eq!(order, ["a1", "b1", "c1", "a2", "c2", "a3"]);
         assert!(queue.is_empty() && queue.lines.is_empty() && queue.turns.is_empty());

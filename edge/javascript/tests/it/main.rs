@@ -11,6 +11,7 @@ mod hostile;
 mod matches;
 mod memory;
 mod waiting;
+mod weights;
 
 use std::sync::Arc;
 

@@ -58,6 +58,7 @@ impl GuestLimits {
             budget_setting: "match.callback_budget_ms",
             memory_bytes: self.match_memory_max_bytes,
             memory_setting: "match.memory_max_bytes",
+            shared: None,
             is_match: true,
         }
     }
@@ -68,9 +69,19 @@ impl GuestLimits {
             budget_setting,
             memory_bytes: self.memory_max_bytes,
             memory_setting: "runtime.memory_max_bytes",
+            shared: None,
             is_match: false,
         }
     }
+}
+
+/// Memory that the calls of a thread share.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedMemory {
+    /// All of it, bytes.
+    pub max_bytes: usize,
+    /// What those that waited held of it when the call began, bytes.
+    pub waiting_bytes: usize,
 }
 
 /// What one call may use, and which settings say so.
@@ -84,6 +95,8 @@ pub struct Limits {
     pub memory_bytes: usize,
     /// The setting of that.
     pub memory_setting: &'static str,
+    /// What the setting says, if that is less, because calls of the thread share it.
+    pub shared: Option<SharedMemory>,
     /// Whether it is a match's callback.
     pub is_match: bool,
 }
@@ -109,7 +122,14 @@ impl Limits {
     /// What is said of a call that wanted more memory than there is for its VM.
     #[must_use]
     pub fn memory_used_up(&self) -> String {
-        let Self { memory_bytes, memory_setting, .. } = self;
-        format!("script used up its {memory_bytes} bytes ({memory_setting})")
+        let Self { memory_bytes, memory_setting, shared, .. } = self;
+        let used_up = format!("script used up its {memory_bytes} bytes");
+        let Some(SharedMemory { max_bytes, waiting_bytes }) = shared else {
+            return format!("{used_up} ({memory_setting})");
+        };
+        format!(
+            "{used_up} of the {max_bytes} of its thread ({memory_setting}): calls that waited when it began \
+             held {waiting_bytes}"
+        )
     }
 }

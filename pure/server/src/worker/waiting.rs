@@ -176,6 +176,11 @@ impl WaitingCalls {
         calls.filter(move |(_, guest)| guest.instance == of)
     }
 
+    /// Those of it that have been answered and wait for their turn to go on.
+    pub(super) fn answered_of(&self, of: Instance) -> impl Iterator<Item = &Guest> {
+        self.answered.iter().map(|(guest, _)| guest).filter(move |guest| guest.instance == of)
+    }
+
     /// What the call that waits for this question is called.
     pub(super) fn name(&self, number: u64) -> Option<&str> {
         self.calls.get(&number).map(|waiting| &*waiting.guest.name)
@@ -400,8 +405,7 @@ impl Worker {
     /// Keeps a call until it is answered. Its core hears, once, that its thread is free for others.
     fn park(&mut self, now: Now, mut guest: Guest, (number, question): (u64, Question)) {
         // What it takes to find that out is this call's.
-        let (instance, excess_bytes) =
-            (guest.instance, self.guests.of(guest.instance).excess_bytes());
+        let (instance, excess_bytes) = (guest.instance, self.excess_bytes(guest.instance));
         self.leave_place(&mut guest);
         let due = question.due(now, now.after_ms(guest.wait_left_ms));
         self.waiting.put(number, Waiting { guest, question, since: now, due });

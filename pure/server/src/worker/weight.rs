@@ -5,7 +5,7 @@
 //! many accounts, before a call of somebody who holds less does; of those who hold as much, whoever has one that waits for
 //! the longest. Calls of nobody who could be told from others stand for themselves.
 //!
-//! What all calls of a user weigh is known, what each of them does is a guess. So the language is asked again when calls
+//! In Lua what all calls of a user weigh is known, what each of them does is a guess. So the language is asked again when calls
 //! have ended; if they have not given back what they were thought to hold, all calls of whoever's weigh most end, which
 //! nobody escapes by small calls beside a large one. On a core, where nothing can be collected to find that out, that is
 //! so at once.
@@ -54,12 +54,25 @@ impl Worker {
                 // An older version, whose last call has ended.
                 return;
             }
-            excess_bytes = self.guests.of(instance).excess_bytes();
+            excess_bytes = self.excess_bytes(instance);
             if excess_bytes == 0 {
                 return;
             }
             ends_all = true;
         }
+    }
+
+    /// What calls of this instance that wait have to give back. What those hold that have been answered is given back
+    /// as they go on, or is looked at again when they wait once more: nobody else's call ends for it.
+    pub(super) fn excess_bytes(&mut self, instance: Instance) -> usize {
+        let scripts = self.guests.of(instance);
+        let excess_bytes = scripts.excess_bytes();
+        if excess_bytes == 0 {
+            return 0;
+        }
+        let answered = self.waiting.answered_of(instance);
+        let answered_bytes: usize = answered.map(|guest| scripts.weight_bytes(guest.id)).sum();
+        excess_bytes.saturating_sub(answered_bytes)
     }
 
     /// Ends calls that wait until they have given back so much, as far as is known; if `ends_all`, with each of them all

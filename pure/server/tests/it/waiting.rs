@@ -152,6 +152,35 @@ fn of_users_whose_calls_hold_as_much_whoever_waits_for_the_longest_loses_one() {
     assert!(went_on.eq((0..12).map(|one| one >= 7)));
 }
 
+/// Those that hoard have been answered, and wait for their turn, as the neighbour's begins to wait.
+#[test]
+fn what_answered_calls_hold_costs_nobody_else_a_call() {
+    let modules = &[("arena.lua", ARENA), ("rpcs.lua", RPCS)];
+    let rig = Rig::with(&Plan { small: true, modules, ..Plan::default() });
+    rig.rpc("create", "");
+    let neighbour = rig.login("neighbour").1;
+    let hoarders: Vec<String> = (0..6).map(|one| rig.login(&format!("hoarder{one}")).1).collect();
+    let (caller, room) = (rig.topology.callers[0], rig.topology.rooms[0]);
+    rig.freeze(room, true);
+    let hoarded: Vec<Client> =
+        hoarders.iter().map(|token| rig.begin_rpc(Some(token), "hoard", "")).collect();
+    assert_eq!((rig.stat("waiting_calls_ended"), rig.stat("calls_waiting_now")), (0, 6));
+    rig.freeze(caller, true);
+    rig.freeze(room, false);
+    rig.settle();
+    let waits = rig.begin_rpc(Some(&neighbour), "hold", "1700000");
+    rig.freeze(caller, false);
+    rig.set_look_ms(900);
+    // One of those that are answered, and what has come.
+    (0..2).for_each(|_| rig.turn(caller));
+    assert_eq!((rig.stat("waiting_calls_ended"), rig.stat("calls_waiting_now")), (0, 1));
+    rig.set_look_ms(0);
+    rig.settle();
+    assert_eq!(rig.body(waits), "1700043");
+    assert!(hoarded.into_iter().all(|client| rig.body(client) == "499999"));
+    assert_eq!(rig.stat("waiting_calls_ended"), 0);
+}
+
 /// A large call of each of theirs, and two small ones, which are begun anew when they end.
 #[test]
 fn small_calls_beside_a_large_one_save_no_hoard() {
