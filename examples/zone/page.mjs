@@ -5,7 +5,7 @@
  * prediction of one's own ship (it is drawn where the server says), touch, and the socket, which is client.mjs.
  */
 import { Player } from "./client.mjs";
-import { CONTROLS, PLACE, place, plain, SNAPSHOT, View, WELCOME, welcome } from "./zone.mjs";
+import { CONTROLS, NEWS, news, PLACE, place, plain, SCORE, score, SNAPSHOT, View, WELCOME, welcome } from "./zone.mjs";
 
 const query = new URLSearchParams(location.search);
 // A server that serves the page is the one to fly on.
@@ -15,12 +15,15 @@ const secure = served && location.protocol === "https:";
 const key = query.get("key") ?? "defaultkey";
 const canvas = document.getElementById("sea");
 const told = document.getElementById("told");
+const feed = document.getElementById("feed");
+const LINES_MAX = 8; // Of the news that are shown.
 /** What is in sight; for tests, too. */
 export const view = new View();
 const held = new Set();
 const metres = 260; // From the middle of the picture to its nearer edge.
 export let ship; // What the welcome said.
 let seq = 0;
+let scored = { downed: 0, lost: 0, points: 0 };
 let cameMs = 0; // When the newest snapshot came.
 const second = { ms: performance.now(), snapshots: 0, bytes: 0, updates: 0, line: "" };
 
@@ -32,6 +35,8 @@ async function play() {
   player.onmatchdata = ({ op_code, data, length }) => {
     if (op_code === WELCOME) ship = welcome(data);
     if (op_code === PLACE) told.textContent = inLine(place(data));
+    if (op_code === SCORE) scored = score(data);
+    if (op_code === NEWS) show(news(data));
     if (op_code !== SNAPSHOT) return;
     second.updates += view.take(data);
     second.snapshots += 1;
@@ -43,6 +48,13 @@ async function play() {
   requestAnimationFrame(draw);
   await player.open();
   await player.joinMatch(id);
+}
+
+/** Who was shot down by whom, the newest at the bottom. */
+function show(kills) {
+  const name = ({ slot, name }) => (slot === ship?.slot ? "you" : name || "a bot");
+  const lines = kills.map(({ victim, by, text }) => `${name(by)} shot down ${name(victim)}${text && `: ${text}`}`);
+  feed.textContent = [...feed.textContent.split("\n").filter(Boolean), ...lines].slice(-LINES_MAX).join("\n");
 }
 
 /** What who waits to be let in is told. */

@@ -10,7 +10,7 @@
  */
 import { Datagrams } from "../datagrams/datagrams.mjs";
 import { Player } from "./client.mjs";
-import { CONTROLS, plain, SNAPSHOT, View, WELCOME, welcome } from "./zone.mjs";
+import { CONTROLS, NEWS, news, plain, SCORE, score, SNAPSHOT, View, WELCOME, welcome } from "./zone.mjs";
 
 const words = process.argv.slice(2).filter((word) => !word.startsWith("--"));
 const [server = "127.0.0.1:7350", seconds = "10"] = words;
@@ -27,6 +27,10 @@ let seq = 0;
 /** Takes what came, and answers with what it acknowledges and wants. */
 function take(way, { op_code, data }) {
   if (op_code === WELCOME) ship = welcome(data);
+  if (op_code === SCORE) console.log(score(data));
+  if (op_code === NEWS) {
+    for (const { victim, by, text } of news(data)) console.log(`${victim.name || "a bot"} was shot down by ${by.name || "a bot"} ${text}`);
+  }
   if (op_code !== SNAPSHOT) return;
   view.take(data);
   told[way] += 1;

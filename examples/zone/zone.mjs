@@ -2,7 +2,7 @@
  * The zone's packets in JavaScript: what a browser or node needs beside nakama-js to fly in the zone of a throng
  * server. The layout is docs/world/protocol.md.
  *
- * Data in: match data of the server (`welcome`, `place`, `score`, `View.take`). Data out: what is in sight (`View.known`, `View.at`), and
+ * Data in: match data of the server (`welcome`, `place`, `score`, `news`, `View.take`). Data out: what is in sight (`View.known`, `View.at`), and
  * the bytes of controls (`View.controls`). Not done here: sockets, drawing.
  */
 
@@ -12,12 +12,15 @@ export const CONTROLS = 2;
 export const WELCOME = 3;
 export const PLACE = 4;
 export const SCORE = 5;
+export const NEWS = 6;
 
 /** The version of the packets that this reads. */
-export const VERSION = 1;
+export const VERSION = 2;
 
 /** Ticks for which a record may be a baseline. */
 const AGE_MAX = 31;
+
+const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 class Reader {
   #view;
@@ -37,6 +40,14 @@ class Reader {
   i16 = () => this.#view.getInt16(this.#step(2), true);
   u24 = () => this.u16() + 65_536 * this.u8();
   u32 = () => this.#view.getUint32(this.#step(4), true);
+  i32 = () => this.#view.getInt32(this.#step(4), true);
+
+  /** A text behind the number of its bytes. */
+  text() {
+    const length = this.u8();
+    const { buffer, byteOffset } = this.#view;
+    return utf8.decode(new Uint8Array(buffer, byteOffset + this.#step(length), length));
+  }
 
   varint() {
     let [number, unit] = [0, 1];
@@ -77,13 +88,30 @@ export function place(bytes) {
   return read;
 }
 
-/** Reads a pilot's score: `{downed, lost}`, how often its ship shot another one down, and was. */
+/** Reads a pilot's score: `{downed, lost, points}`, how often its ship shot another one down, and was, and what that gave. */
 export function score(bytes) {
   const reader = new Reader(bytes);
   if (reader.u8() !== SCORE) throw new RangeError("no score");
-  const read = { downed: reader.u32(), lost: reader.u32() };
+  const read = { downed: reader.u32(), lost: reader.u32(), points: reader.i32() };
   reader.end();
   return read;
+}
+
+/**
+ * Reads news: a list of `{tick, victim, by, text}`, who was shot down by whom, and what a rule of the server says of it.
+ * `victim` and `by` are `{slot, generation, name}`; a ship without a pilot has the name "".
+ */
+export function news(bytes) {
+  const reader = new Reader(bytes);
+  if (reader.u8() !== NEWS) throw new RangeError("no news");
+  const kills = Array.from({ length: reader.u8() }, () => {
+    const tick = reader.u32();
+    const [victim, by] = [0, 1].map(() => ({ slot: reader.u32(), generation: reader.u32() }));
+    [victim.name, by.name] = [reader.text(), reader.text()];
+    return { tick, victim, by, text: reader.text() };
+  });
+  reader.end();
+  return kills;
 }
 
 /** Where a record is after some ticks if nothing acts on it. */

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use client::{Client, Server};
-use world::{Control, FromClient, Place, Score, Snapshot, View, Welcome};
+use world::{Control, FromClient, Kill, News, Place, Score, Snapshot, View, Welcome};
 
 /// Between two controls.
 const STEER: Duration = Duration::from_millis(50);
@@ -122,6 +122,11 @@ impl Pilot {
             }
             Some(Welcome::KIND) => self.ship = Some(Welcome::decode(&message.data)?),
             Some(Place::KIND) => println!("{:?}", Place::decode(&message.data)?),
+            Some(News::KIND) => {
+                for Kill { victim_name, by_name, text, .. } in News::decode(&message.data)?.kills {
+                    println!("{} was shot down by {} {text}", known(&victim_name), known(&by_name));
+                }
+            }
             Some(Score::KIND) => println!("{:?}", Score::decode(&message.data)?),
             kind => println!("a packet of kind {kind:?}"),
         }
@@ -152,4 +157,9 @@ impl Pilot {
             self.seq,
         );
     }
+}
+
+/// A ship without a pilot has no name.
+fn known(name: &str) -> &str {
+    if name.is_empty() { "a bot" } else { name }
 }

@@ -39,7 +39,7 @@ function nk.register_rt_after(fn, id) register("after", "rt:", "register_rt_afte
 
 for _, event in pairs({
   "matchmaker_matched", "tournament_end", "tournament_reset", "leaderboard_reset", "shutdown",
-  "event", "event_session_start", "event_session_end",
+  "event", "event_session_start", "event_session_end", "zone_spawn", "zone_hit", "zone_score",
 }) do
   local name = "register_" .. event
   nk[name] = function(fn) register("event", "", name, fn, event) end

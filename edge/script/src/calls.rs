@@ -10,6 +10,7 @@ use game::guest::{
     Answer, CallContext, CallId, Finding, GuestCall, Host, MatchContext, MatchScript, Registered,
     Retired, Returned, ScriptError, ScriptFailure, Scripts, Step,
 };
+use game::rules::ZoneRule;
 use game::value::Value;
 use mlua::{Function, IntoLuaMulti as _, Lua, Table, Value as LuaValue};
 
@@ -30,6 +31,9 @@ pub(crate) type Outcome = (bool, LuaValue, LuaValue, LuaValue);
 
 const WRONG_RPC_RESULT: &str = "Runtime function returned invalid data - only allowed one return \
                                 value of type String/Byte.";
+
+const WRONG_RULE_RESULT: &str =
+    "a rule of the zone returns the table that it was given, changed or not, or nil";
 
 /// The Lua guest code of one thread.
 #[derive(Debug)]
@@ -52,7 +56,9 @@ pub struct LuaScripts {
 enum Kind {
     Rpc,
     Before,
-    /// An after-hook or an event.
+    /// A rule of the zone.
+    Rule,
+    /// An after-hook or another event.
     Other,
 }
 
@@ -226,6 +232,13 @@ impl Kind {
                 let request = converted.map_err(|error| value_error(limits, &error))?;
                 Ok(Returned::Before(Some(request)))
             }
+            (Self::Rule, LuaValue::Nil) => Ok(Returned::Rule(None)),
+            (Self::Rule, LuaValue::Table(_)) => {
+                let converted = tables::from_lua(lua, value, &VmMeter::new(lua));
+                let ruled = converted.map_err(|error| value_error(limits, &error))?;
+                Ok(Returned::Rule(Some(ruled)))
+            }
+            (Self::Rule, _) => Err(failure::raised(limits, WRONG_RULE_RESULT, None, None)),
             (Self::Other, _) => Ok(Returned::Nothing),
         }
     }
@@ -435,6 +448,7 @@ impl Scripts for LuaScripts {
         let kind = match call {
             GuestCall::Rpc { .. } => Kind::Rpc,
             GuestCall::Before { .. } => Kind::Before,
+            GuestCall::Event { name, .. } if ZoneRule::named(name).is_some() => Kind::Rule,
             GuestCall::After { .. } | GuestCall::Event { .. } => Kind::Other,
         };
         let whose = Whose::of(host.payer(), id);

@@ -668,6 +668,7 @@ fn world(values: &Effective) -> Option<WorldSettings> {
         packet_bytes_max: values.number("world.packet_max_bytes"),
         snapshot_interval_ms: values.number("world.snapshot_interval_ms"),
         return_s: values.number("world.return_s"),
+        rules_wait_ms: values.number("world.rules_wait_ms"),
         page: values.switch("world.page"),
     })
 }

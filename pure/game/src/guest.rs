@@ -373,8 +373,8 @@ pub enum GuestCall<'a> {
     Before { id: &'a str, request: Value },
     /// The after-hook `id`; its result does not reach the client.
     After { id: &'a str, answer: Value, request: Value },
-    /// What is registered for something that has happened, such as `shutdown` or
-    /// [`crate::events::EventKind::handler`], with what is to be known of it.
+    /// What is registered for something that has happened, such as `shutdown`,
+    /// [`crate::events::EventKind::handler`] or [`crate::rules::ZoneRule::handler`], with what is to be known of it.
     Event { name: &'a str, argument: Value },
 }
 
@@ -385,7 +385,9 @@ pub enum Returned {
     Rpc(Option<Bytes>),
     /// Of a before-hook: the request that takes its place; `None` refuses it.
     Before(Option<Value>),
-    /// Of an after-hook or an event.
+    /// Of a rule of the zone: what it was given, changed or not; `None` leaves it as it was.
+    Rule(Option<Value>),
+    /// Of an after-hook or an event; also of a rule in a language that has none.
     Nothing,
 }
 

@@ -26,6 +26,7 @@ pub mod notifications;
 pub mod pairs;
 pub mod plain;
 pub mod query;
+pub mod rules;
 pub mod schema;
 pub mod session;
 pub mod storage;

@@ -10,6 +10,7 @@ use game::api::{BUILT, NOT_BUILT};
 use game::events::EventKind;
 use game::guest::{GuestVersion, Registered};
 use game::nearest::nearest;
+use game::rules::ZoneRule;
 use wire::nakama::realtime;
 
 use crate::mail::{HookStep, Work};
@@ -43,6 +44,7 @@ pub struct Hooks {
     pub(crate) has_shutdown: bool,
     /// The kinds of events that have a handler.
     events: Vec<EventKind>,
+    has_rules: bool,
     /// RPC functions that run at callers alone ([`Registered::blocking`]).
     blocking_rpc: BTreeSet<String>,
     /// Those of the above that do.
@@ -72,6 +74,7 @@ impl Hooks {
             after_api: api(after),
             has_shutdown: registered.events.iter().any(|event| event == "shutdown"),
             events: handled(registered).collect(),
+            has_rules: registered.events.iter().any(|it| ZoneRule::named(it).is_some()),
             blocking_rpc: blocking("rpc ").map(str::to_owned).collect(),
             blocking_before_api: known(blocking("before "), BUILT),
             blocking_after_api: known(blocking("after "), BUILT),
@@ -88,6 +91,12 @@ impl Hooks {
     #[must_use]
     pub fn has_events(&self) -> bool {
         !self.events.is_empty()
+    }
+
+    /// Whether there is anything for the thread of events: handlers, or rules of the zone.
+    #[must_use]
+    pub(crate) fn needs_events_thread(&self) -> bool {
+        self.has_events() || self.has_rules
     }
 
     /// Whether events of this kind have a handler.
@@ -182,6 +191,7 @@ pub fn warnings(registered: &Registered, shutdown_grace_s: u32) -> Vec<String> {
         let (name, reason) = match event.as_str() {
             "shutdown" if shutdown_grace_s > 0 => continue,
             event if EventKind::ALL.iter().any(|kind| kind.handler() == event) => continue,
+            event if ZoneRule::named(event).is_some() => continue,
             "shutdown" => ("register_shutdown", "shutdown_grace_sec is 0"),
             other => (other, "not implemented in throng yet"),
         };
@@ -273,7 +283,7 @@ mod tests {
             (
                 &["getaccount", "rt:matchjoin", "rt:ping"][..],
                 &["rt:pong"][..],
-                &["shutdown", "event", "event_session_start", "event_session_end"][..],
+                &["shutdown", "event", "event_session_start", "event_session_end", "zone_hit"][..],
                 &[][..],
             ),
             (

@@ -329,7 +329,7 @@ impl Loader {
             // Of the first thread: it runs all languages.
             let hooks_of = hooks
                 .get_or_insert_with(|| Hooks::new(new.scripts.registered()).of_version(version));
-            if hooks_of.has_events() && self.topology.events.is_none() {
+            if hooks_of.needs_events_thread() && self.topology.events.is_none() {
                 return self.fail(version, NO_EVENTS);
             }
             made.push((to, new));
@@ -501,7 +501,7 @@ struct Use<'a> {
 }
 
 /// Why modules that handle events cannot be loaded by a server that began without any modules.
-const NO_EVENTS: &str = "it handles events, for which the server starts a thread, and this one was \
+const NO_EVENTS: &str = "it handles events, or has rules of the zone, for which the server starts a thread, and this one was \
      started without a folder of modules: start it again";
 
 fn thread_of(asker: Asker) -> ThreadId {

@@ -9,7 +9,7 @@
 //! room ── Chase, Zone ──▶ room      the wiring ── Zone ──▶ room      room ── Zone ──▶ batcher ── Zone ──▶ room
 //! room ── Directory ──▶ every thread that lists        worker, room ── Sessions ──▶ every core
 //! worker, room ── Notify, Streams ──▶ room             worker, room ── Cache ──▶ worker, room
-//! core, worker, room ── Events ──▶ thread of events     the network ── Fetched ──▶ worker, room
+//! core, worker, room ── Events, Rule ──▶ thread of events ── Zone ──▶ room     the network ── Fetched ──▶ worker, room
 //! loader ── Guests ──▶ worker, room, then core ── Holds, Retired, Spent, Took ──▶ loader      a signal ── Signal ──▶ loader
 //! core, worker, room ── Parcel, Directory, Cache, Sessions ──▶ gate ── to other nodes, and from them
 //! a transport ── Letter, Node ──▶ gate ── Nodes ──▶ every thread
@@ -59,7 +59,7 @@ pub use job::{
     AfterMessage, BeforeMessage, Done, Function, HookStep, HookedCall, Job, Outcome, Queue, RpcJob,
     Used, Work,
 };
-pub use zone::{RoomIndex, ZoneAck, ZoneDone, ZoneMail, ZoneSave, ZoneShow, ZoneTick};
+pub use zone::{RoomIndex, ZoneAck, ZoneAsk, ZoneDone, ZoneMail, ZoneSave, ZoneShow, ZoneTick};
 
 /// What cores take.
 #[derive(Debug, Serialize, Deserialize)]
@@ -230,6 +230,8 @@ pub enum HasherMail {
 pub enum EventsMail {
     /// From cores, workers and rooms: what has happened.
     Events(Vec<EventJob>),
+    /// From the zone's home: what a rule of scripts is asked.
+    Rule(Box<ZoneAsk>),
     /// What it has to know besides.
     News(News),
 }
@@ -722,6 +724,7 @@ impl EventsMail {
     fn kind(&self) -> &'static str {
         match self {
             Self::Events(_) => "events",
+            Self::Rule(_) => "rule",
             Self::News(news) => news.kind(),
         }
     }

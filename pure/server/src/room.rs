@@ -250,6 +250,7 @@ impl Room {
             unreachable!("mail in the middle of making a match")
         };
         (self.guest_version, self.tells_held) = (version, true);
+        self.zone_guests();
         if let Some(loader) = self.topology.loader {
             let retired = LoaderMail::Retired(Retired::new(before));
             self.mails.push(loader.seal(&self.topology, retired));

@@ -80,6 +80,8 @@ pub struct WorldSettings {
     pub snapshot_interval_ms: u32,
     /// `world.return_s`: for how long ships wait for their pilots after a restart, in time of the world.
     pub return_s: u32,
+    /// `world.rules_wait_ms`: how long the zone waits for what a rule of scripts says.
+    pub rules_wait_ms: u32,
     /// `world.page`: whether the page to fly is served.
     pub page: bool,
 }

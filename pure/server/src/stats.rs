@@ -429,6 +429,20 @@ counters! {
         counter zone_packets_held,
         /// Updates of one entity in these snapshots.
         counter zone_updates,
+        /// Questions to rules of the zone, each of all that happened for it since the one before.
+        counter zone_rules_asked,
+        /// Of these, those whose rule raised an error or used up its budget: the zone's own rules took its place.
+        counter zone_rules_failed,
+        /// Of these, those whose answer did not come within world.rules_wait_ms.
+        counter zone_rules_late,
+        /// What rules returned and meant nothing, each part by itself: the zone's own rules took its place.
+        counter zone_rules_refused,
+        /// What rules were not asked of, because as much as may waited for them, or they rested.
+        counter zone_rules_left_out,
+        /// News of who was shot down that were sent, once for each of who flies.
+        counter zone_news,
+        /// Ships shot down that pilots were not told of, because too many were in a short time.
+        counter zone_news_dropped,
         /// Ticks that viewers of a room were not told, because it still told them the one before.
         counter zone_shows_skipped,
         /// Mail that could not be posted because a mailbox was full.

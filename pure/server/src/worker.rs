@@ -10,7 +10,7 @@
 //! each, one at a time, and what matches want that takes long: hashes, and SQL of their own. A *companion*
 //! is a caller that shares a core's thread: it runs calls that are known to be quick, in slices, and has
 //! what keeps a thread done by others. The thread of *events* runs their handlers, one at a time, for nobody who
-//! waits. What deliberately is not here: sockets, matches.
+//! waits, and before them rules of the zone. What deliberately is not here: sockets, matches.
 
 mod again;
 mod batched;
@@ -19,6 +19,7 @@ mod events;
 mod hooks;
 mod host;
 mod queues;
+mod rules;
 mod shipped;
 mod spent;
 mod turns;
@@ -43,7 +44,7 @@ use crate::limit_log::LimitLog;
 use crate::mail::{
     Address, Asker, BatcherMail, CallerMail, CoreMail, Done, EventsMail, Format, HasherMail,
     HeldVersion, Holds, HostReturn, Job, Line, LoaderMail, Mail, News, Outcome, Post as _, Queue,
-    RoomIndex, RoomMail, RpcJob, Topology, Used, Work, WorkerAddress, ZoneMail,
+    RoomIndex, RoomMail, RpcJob, Topology, Used, Work, WorkerAddress, ZoneAsk, ZoneMail,
 };
 use crate::resources::{Resources, ThreadContext};
 use crate::retry_queue::RetryQueue;
@@ -90,6 +91,9 @@ pub struct Worker {
     effects: Vec<Effect>,
     /// Whom to tell what became of which part of the zone, when all of this turn is on the disk.
     zone_saved: Vec<(RoomIndex, u64, bool)>,
+    /// What the zone asks rules, and what they have returned in this turn.
+    rules: VecDeque<ZoneAsk>,
+    ruled: Vec<(RoomIndex, ZoneMail)>,
     /// The newest part of the zone that was written, as its home counts them.
     zone_write: u64,
     /// Other mail of this turn.
@@ -165,6 +169,8 @@ impl Worker {
             waits_since_ns: None,
             effects: Vec::new(),
             zone_saved: Vec::new(),
+            rules: VecDeque::new(),
+            ruled: Vec::new(),
             zone_write: 0,
             mails: Vec::new(),
             to_wake: Vec::new(),
@@ -207,6 +213,7 @@ impl Worker {
             },
             WorkerAddress::Events(me) => match me.open(mail) {
                 EventsMail::Events(jobs) => self.take_in_events(now, jobs),
+                EventsMail::Rule(ask) => self.take_in_rule(*ask),
                 EventsMail::News(news) => self.news(now, news),
             },
         }
@@ -500,6 +507,7 @@ impl Worker {
         self.resources.say_nothing();
         self.done.iter_mut().flat_map(|(_, list)| list).for_each(|done| fail(&mut done.outcome));
         self.zone_saved.iter_mut().for_each(|(.., is_kept)| *is_kept = false);
+        self.lose_rules();
         let returned = self.returned.iter_mut().flat_map(|(_, list)| list);
         returned.for_each(|returned| returned.result = Err(HostError::new(DATABASE_ERROR)));
     }
@@ -550,6 +558,10 @@ impl Worker {
         for (home, write, is_kept) in self.zone_saved.drain(..) {
             let room = self.topology.rooms[usize::from(home)];
             out.post(&self.topology, room, RoomMail::Zone(ZoneMail::Saved { write, is_kept }));
+        }
+        for (home, mail) in self.ruled.drain(..) {
+            let room = self.topology.rooms[usize::from(home)];
+            out.post(&self.topology, room, RoomMail::Zone(mail));
         }
         // Behind what calls wanted of streams before they asked.
         for (to, mail) in self.mails.drain(..) {

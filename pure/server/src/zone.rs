@@ -15,8 +15,10 @@
 //! and threads.
 
 mod cells;
+mod feed;
 mod home;
 mod refusal;
+mod rules;
 mod saving;
 mod viewers;
 
@@ -79,6 +81,9 @@ impl Zone {
                 ZoneMail::Shown { room, cost_ns } => self.home().shown(room, cost_ns),
                 ZoneMail::Saved { write, is_kept } => {
                     self.home().saved(write, is_kept, around.stats);
+                }
+                ZoneMail::Ruled { rule, number, returned } => {
+                    self.home().ruled(now, (rule, number), returned.as_deref(), around.stats);
                 }
             }
             for (room, mail) in out.drain(..) {

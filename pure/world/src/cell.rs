@@ -19,9 +19,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::audit::Sums;
-use crate::entity::{Downed, Effects, Entity, Numbered, RANGE, SPEED_MAX, Seen};
+use crate::entity::{Downed, Effects, Entity, Hit, Numbered, RANGE, SPEED_MAX, Seen, Struck};
 use crate::ids::EntityId;
-use crate::mail::{Border, Orders, Published, Shown};
+use crate::mail::{Border, Orders, Published, Ruling, Shown};
 use crate::near::Near;
 use crate::saved::Saved;
 use crate::space::{Area, Point, units};
@@ -181,9 +181,10 @@ impl Cell {
         let Some(orders) = self.orders.pop_front() else { unreachable!("ready without orders") };
         self.hear();
         self.heed();
-        let downed = self.compute();
+        let (mut downed, hits) = self.compute(orders.hits_wait);
+        self.obey(&orders, &mut downed);
         self.admit(&orders);
-        let mut stepped = self.publish(&orders, downed);
+        let mut stepped = self.publish(&orders, downed, hits);
         // Whoever is handed over is still here, and in no other cell.
         stepped.saved = orders.is_saved.then(|| Saved::piece(&self.own));
         self.hand_over(&orders.next, &mut stepped);
@@ -239,17 +240,37 @@ impl Cell {
     }
 
     /// Moves the cell's own by what they and all around them were.
-    fn compute(&mut self) -> Vec<Downed> {
+    fn compute(&mut self, hits_wait: bool) -> (Vec<Downed>, Vec<Hit>) {
         self.near.rebuild(&self.seen);
         let side = units(self.tree.bins());
-        let mut downed = Vec::new();
+        let (mut downed, mut hits) = (Vec::new(), Vec::new());
         for entity in &mut self.own {
             let mut effects = Effects::default();
             let around = self.near.around(entity.at).filter(|other| other.id != entity.id);
             around.for_each(|other| entity.feel(other, &mut effects));
-            downed.extend(entity.step(self.tick, &effects, side));
+            match entity.step(self.tick, &effects, (side, hits_wait)) {
+                Some(Struck::Hit(hit)) => hits.push(hit),
+                Some(Struck::Downed(down)) => downed.push(down),
+                None => {}
+            }
         }
-        downed
+        (downed, hits)
+    }
+
+    /// Does to its own what was ruled.
+    fn obey(&mut self, orders: &Orders, downed: &mut Vec<Downed>) {
+        for ruling in &*orders.rulings {
+            let Ok(index) = self.own.binary_search_by_key(&ruling.ship(), |it| it.id) else {
+                continue;
+            };
+            match *ruling {
+                Ruling::Damage { by, damage, .. } => {
+                    downed.extend(self.own[index].lose(self.tick, by, damage));
+                }
+                Ruling::Respawn { ticks, .. } => self.own[index].lie_for(ticks),
+            }
+        }
+        downed.sort_unstable();
     }
 
     /// Who comes and goes. Behind the computing, so that nobody sees it before the next tick,
@@ -260,13 +281,13 @@ impl Cell {
                 self.own.remove(index);
             }
         }
-        for (id, at) in orders.spawns.iter().filter(|(_, at)| self.area.contains(*at)) {
-            let place = self.own.partition_point(|it| it.id < *id);
-            self.own.insert(place, Entity::new(*id, *at));
+        for spawn in orders.spawns.iter().filter(|spawn| self.area.contains(spawn.at)) {
+            let place = self.own.partition_point(|it| it.id < spawn.id);
+            self.own.insert(place, Entity::from(*spawn));
         }
     }
 
-    fn publish(&self, orders: &Orders, downed: Vec<Downed>) -> Stepped {
+    fn publish(&self, orders: &Orders, downed: Vec<Downed>, hits: Vec<Hit>) -> Stepped {
         let mut columns = vec![0; usize::from(self.area.x1 - self.area.x0)];
         let mut rows = vec![0; usize::from(self.area.y1 - self.area.y0)];
         let mut sums = Sums::default();
@@ -280,7 +301,7 @@ impl Cell {
             sums.add(entity);
         }
         let tau_permille = orders.tau_permille;
-        let published = Published { tau_permille, downed, sums, ..self.shows() };
+        let published = Published { tau_permille, downed, hits, sums, ..self.shows() };
         Stepped { published, borders: Vec::new(), columns, rows, is_retired: false, saved: None }
     }
 
@@ -293,6 +314,7 @@ impl Cell {
             tau_permille: 1_000,
             rows: self.own.iter().map(Entity::shown).collect(),
             downed: Vec::new(),
+            hits: Vec::new(),
             sums: Sums::default(),
             handed_over: 0,
         }

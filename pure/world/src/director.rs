@@ -13,8 +13,9 @@ use std::sync::Arc;
 
 use crate::balance::{Balance, Rates};
 use crate::cell::AHEAD_TICKS_MAX;
+use crate::entity::{HEALTH_FULL, Spawn};
 use crate::ids::{EntityId, Slots};
-use crate::mail::{Orders, Report};
+use crate::mail::{Orders, Report, Ruling};
 use crate::space::{Point, units};
 use crate::tree::{CellId, Change, Refused, Tree};
 
@@ -50,8 +51,11 @@ pub struct Director {
     tick: u32,
     tree: Arc<Tree>,
     slots: Slots,
-    spawns: Vec<(EntityId, Point)>,
+    spawns: Vec<Spawn>,
     leaves: Vec<EntityId>,
+    rulings: Vec<Ruling>,
+    /// Whether hits cost nothing before something is ruled.
+    hits_wait: bool,
     tau_permille: u16,
     /// Whether the next tick is one that is saved.
     is_saved: bool,
@@ -76,6 +80,8 @@ impl Director {
             slots: Slots::default(),
             spawns: Vec::new(),
             leaves: Vec::new(),
+            rulings: Vec::new(),
+            hits_wait: false,
             tau_permille: 1_000,
             is_saved: false,
             balance: Balance::new(settings.rates, first),
@@ -106,7 +112,7 @@ impl Director {
     #[must_use]
     pub fn slots(&self) -> Slots {
         let mut slots = self.slots.clone();
-        self.spawns.iter().for_each(|(id, _)| slots.give_back(*id, self.tick));
+        self.spawns.iter().for_each(|spawn| slots.give_back(spawn.id, self.tick));
         slots
     }
 
@@ -131,11 +137,27 @@ impl Director {
     /// Lets somebody in with the next tick; a place outside the world is moved to its edge. None
     /// if the zone is full.
     pub fn spawn(&mut self, at: Point) -> Option<EntityId> {
+        self.spawn_with(at, 0, HEALTH_FULL)
+    }
+
+    /// The same with a heading and health as [`Spawn`] has them.
+    pub fn spawn_with(&mut self, at: Point, heading: u16, health: u8) -> Option<EntityId> {
+        assert!((1..=HEALTH_FULL).contains(&health), "a ship comes with health {health}");
         let end = units(self.settings.bins) - 1;
         let at = Point { x: at.x.clamp(0, end), y: at.y.clamp(0, end) };
         let id = self.slots.take(self.tick)?;
-        self.spawns.push((id, at));
+        self.spawns.push(Spawn { id, at, heading, health });
         Some(id)
+    }
+
+    /// Something was ruled on what happened in an earlier tick; it is done in the next.
+    pub fn rule(&mut self, ruling: Ruling) {
+        self.rulings.push(ruling);
+    }
+
+    /// Whether hits from the next tick on cost nothing before something is ruled.
+    pub fn let_hits_wait(&mut self, hits_wait: bool) {
+        self.hits_wait = hits_wait;
     }
 
     /// Takes somebody out who was let in and not taken out; the tick after the one in which it
@@ -203,7 +225,7 @@ impl Director {
         let tick = self.tick;
         let spawns: Arc<[_]> = std::mem::take(&mut self.spawns).into();
         // Who comes in this tick can be told to go in the next.
-        let comes = |id: &EntityId| spawns.iter().any(|(coming, _)| coming == id);
+        let comes = |id: &EntityId| spawns.iter().any(|coming: &Spawn| coming.id == *id);
         let (later, leaves): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.leaves).into_iter().partition(comes);
         self.leaves = later;
@@ -216,6 +238,8 @@ impl Director {
             tau_permille: self.tau_permille,
             spawns,
             leaves: leaves.into(),
+            rulings: std::mem::take(&mut self.rulings).into(),
+            hits_wait: self.hits_wait,
             is_saved: std::mem::take(&mut self.is_saved),
         };
         self.undone.insert(tick, self.tree.cells().len());

@@ -19,10 +19,11 @@ pub const SPEED_MAX: i32 = 8 * UNITS_PER_METRE;
 pub const CONTROLS_MAX: usize = 8;
 /// Health of a ship that is whole.
 pub const HEALTH_FULL: u8 = 15;
-/// Health that a hit costs.
-const HIT: u8 = 3;
-/// Ticks for which a ship without health lies still.
-const DOWN_TICKS: u8 = 60;
+/// Health that a shot costs which hits, unless a rule says another number ([`Ruling::Damage`](crate::Ruling)).
+pub const SHOT_DAMAGE: u8 = 3;
+/// Ticks for which a ship without health lies still, unless a rule says another number
+/// ([`Ruling::Respawn`](crate::Ruling)).
+pub const DOWN_TICKS: u8 = 60;
 /// Ships closer than this shove each other, in units.
 const SHOVE_RANGE: i32 = 4 * UNITS_PER_METRE;
 /// A ship may shoot in one of so many ticks.
@@ -111,6 +112,64 @@ pub struct Downed {
     pub by: EntityId,
 }
 
+/// A ship was hit, and what that costs is said later ([`Orders::hits_wait`](crate::Orders)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hit {
+    /// In this tick.
+    pub tick: u32,
+    /// Whose ship.
+    pub victim: EntityId,
+    /// Who hit it; of several the one with the lowest id.
+    pub by: EntityId,
+    /// Shots of all of them.
+    pub shots: u8,
+}
+
+impl Hit {
+    /// What it costs by the rules of this crate.
+    #[must_use]
+    pub fn damage(&self) -> u8 {
+        self.shots.saturating_mul(SHOT_DAMAGE)
+    }
+}
+
+/// What came of a tick for a ship, besides where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Struck {
+    /// It was hit, and has lost nothing yet.
+    Hit(Hit),
+    /// It lost its last health.
+    Downed(Downed),
+}
+
+/// A ship that comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spawn {
+    /// Its name.
+    pub id: EntityId,
+    /// Where.
+    pub at: Point,
+    /// Where its nose points, as [`Entity::heading`].
+    pub heading: u16,
+    /// 1 to [`HEALTH_FULL`].
+    pub health: u8,
+}
+
+impl Spawn {
+    /// A whole ship whose nose points east.
+    #[must_use]
+    pub fn new(id: EntityId, at: Point) -> Self {
+        Self { id, at, heading: 0, health: HEALTH_FULL }
+    }
+}
+
+impl From<Spawn> for Entity {
+    fn from(spawn: Spawn) -> Self {
+        let Spawn { id, at, heading, health } = spawn;
+        Self { heading, health, ..Self::new(id, at) }
+    }
+}
+
 impl Entity {
     /// A whole ship that lies still.
     #[must_use]
@@ -164,8 +223,14 @@ impl Entity {
         }
     }
 
-    /// One tick. `side` is the world's, in units. Tells if the ship went down.
-    pub fn step(&mut self, tick: u32, effects: &Effects, side: i32) -> Option<Downed> {
+    /// One tick. `side` is the world's, in units; `hits_wait`: hits cost nothing yet. Tells if the ship was
+    /// hit then, and else if it went down.
+    pub fn step(
+        &mut self,
+        tick: u32,
+        effects: &Effects,
+        (side, hits_wait): (i32, bool),
+    ) -> Option<Struck> {
         self.take_controls(tick);
         let flies = self.health > 0;
         let may_shoot =
@@ -180,7 +245,7 @@ impl Entity {
         }
         (self.at.x, self.velocity.0) = glide(self.at.x, self.velocity.0 + effects.shove.0, side);
         (self.at.y, self.velocity.1) = glide(self.at.y, self.velocity.1 + effects.shove.1, side);
-        self.take_hits(tick, effects)
+        self.take_hits(tick, effects, hits_wait)
     }
 
     fn take_controls(&mut self, tick: u32) {
@@ -191,7 +256,7 @@ impl Entity {
         }
     }
 
-    fn take_hits(&mut self, tick: u32, effects: &Effects) -> Option<Downed> {
+    fn take_hits(&mut self, tick: u32, effects: &Effects, hits_wait: bool) -> Option<Struck> {
         if self.health == 0 {
             self.down_ticks -= 1;
             if self.down_ticks == 0 {
@@ -199,10 +264,29 @@ impl Entity {
             }
             return None;
         }
-        self.health = self.health.saturating_sub(effects.hits.saturating_mul(HIT));
-        let by = effects.by.filter(|_| self.health == 0)?;
+        let hit = Hit { tick, victim: self.id, by: effects.by?, shots: effects.hits };
+        if hits_wait {
+            return Some(Struck::Hit(hit));
+        }
+        self.lose(tick, hit.by, hit.damage()).map(Struck::Downed)
+    }
+
+    /// Loses health to a ship that hit it, if it has any. Tells if that was the last of it.
+    pub fn lose(&mut self, tick: u32, by: EntityId, damage: u8) -> Option<Downed> {
+        let had_some = self.health > 0;
+        self.health = self.health.saturating_sub(damage);
+        if !had_some || self.health > 0 {
+            return None;
+        }
         self.lie_down();
         Some(Downed { tick, victim: self.id, by })
+    }
+
+    /// A ship that lies still does so for another number of ticks from now on, at least 1.
+    pub(crate) fn lie_for(&mut self, ticks: u8) {
+        if self.health == 0 {
+            self.down_ticks = ticks.max(1);
+        }
     }
 
     /// The ship has no health left, and lies still for a while.

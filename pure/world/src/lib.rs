@@ -34,6 +34,7 @@ mod ids;
 mod interest;
 mod mail;
 mod near;
+mod news;
 mod overload;
 mod packet;
 mod record;
@@ -50,15 +51,16 @@ pub use cell::{AHEAD_TICKS_MAX, BAND, Cell, CellCounters, KEEP, REACH, Stepped, 
 pub use controls::{Controls, Resend, UNACKNOWLEDGED_MAX};
 pub use director::{Director, Released, Settings};
 pub use entity::{
-    CONTROLS_MAX, Control, Downed, Effects, Entity, HEALTH_FULL, Numbered, RANGE, SPEED_MAX, Seen,
-    direction,
+    CONTROLS_MAX, Control, DOWN_TICKS, Downed, Effects, Entity, HEALTH_FULL, Hit, Numbered, RANGE,
+    SHOT_DAMAGE, SPEED_MAX, Seen, Spawn, Struck, direction,
 };
 pub use fanout::Fanout;
 pub use frames::Frames;
 pub use ids::{EntityId, Slots, mix};
 pub use interest::{Interest, KNOWN_MAX, RADIUS_BINS_MAX, SLOW_TICKS, SUMMARIES_MAX, Told, Viewer};
-pub use mail::{Border, Orders, Published, Report, Shown};
+pub use mail::{Border, Orders, Published, Report, Ruling, Shown};
 pub use near::Near;
+pub use news::{Kill, News};
 pub use overload::{Bounds, Load, Overload, Steps, Taken};
 pub use packet::{
     AGE_MAX, FromClient, Malformed, Place, RECORD_BYTES_MAX, Snapshot, Summary, Update, Welcome,

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use crate::audit::Sums;
-use crate::entity::{Downed, Entity, Seen};
+use crate::entity::{Downed, Entity, Hit, Seen, Spawn};
 use crate::ids::EntityId;
 use crate::space::Point;
 use crate::tree::{CellId, Tree};
@@ -28,11 +28,38 @@ pub struct Orders {
     /// How fast time goes, in thousandths; the same for all cells.
     pub tau_permille: u16,
     /// Who comes, and where. Seen by others from the next tick on.
-    pub spawns: Arc<[(EntityId, Point)]>,
+    pub spawns: Arc<[Spawn]>,
     /// Who goes. Moves once more; not seen from the next tick on.
     pub leaves: Arc<[EntityId]>,
+    /// What was ruled outside of the zone on what happened in earlier ticks, in order: done behind the
+    /// computing, before anybody comes or goes.
+    pub rulings: Arc<[Ruling]>,
+    /// Whether hits of this tick cost nothing before a ruling says what.
+    pub hits_wait: bool,
     /// Whether cells give their entities of this tick away, for a snapshot of the zone.
     pub is_saved: bool,
+}
+
+/// What whoever runs the zone has decided about a ship. It is an input of a tick as controls are, so that a
+/// zone whose rules are elsewhere plays again from its inputs, however it is partitioned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each variant's text names its fields")]
+pub enum Ruling {
+    /// A hit of `by` costs `victim` so much health. If it has none, or is gone, that is nothing.
+    Damage { victim: EntityId, by: EntityId, damage: u8 },
+    /// `ship`, if it lies still, is whole again in so many ticks, at least 1.
+    Respawn { ship: EntityId, ticks: u8 },
+}
+
+impl Ruling {
+    /// Whose ship it is about.
+    #[must_use]
+    pub fn ship(&self) -> EntityId {
+        match *self {
+            Self::Damage { victim, .. } => victim,
+            Self::Respawn { ship, .. } => ship,
+        }
+    }
 }
 
 /// From a cell to one near it, for each tick, also if there is nothing to tell.
@@ -89,6 +116,8 @@ pub struct Published {
     pub rows: Vec<Shown>,
     /// Ships that went down in this tick, in order.
     pub downed: Vec<Downed>,
+    /// Hits of this tick that have cost nothing yet, in order.
+    pub hits: Vec<Hit>,
     /// What the auditor adds up.
     pub sums: Sums,
     /// Entities handed to other cells behind this tick.

@@ -48,7 +48,7 @@
 //! | bytes | what |
 //! |---|---|
 //! | 1 | 3, the kind |
-//! | 1 | 1, the version of this layout |
+//! | 1 | 2, the version of this layout |
 //! | 1 | ticks in a second, when time goes at its full speed |
 //! | 2 | bins on a side of the world, each of 64 m |
 //! | 4 | slot of the client's ship |
@@ -80,7 +80,7 @@ const CONTROLS: u8 = 2;
 const WELCOME: u8 = 3;
 const PLACE: u8 = 4;
 /// Rises when packets change.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const VELOCITY: u8 = 1;
 const POSE: u8 = 2;
 const GONE: u8 = 1;
@@ -120,6 +120,9 @@ pub enum Malformed {
     /// A control with bits that mean nothing.
     #[error("a control has the bits {0}")]
     Bits(u8),
+    /// A text that is no UTF-8.
+    #[error("a text is no UTF-8")]
+    Text,
     /// Packets of a version that is not known here.
     #[error("packets of version {0}, {VERSION} is known")]
     Version(u8),

@@ -1,7 +1,7 @@
 //! A zone as it is saved, so that it goes on where it was when its server has ended in the middle of anything.
 //!
 //! What is saved comes in **parts**: a snapshot of one tick, and behind it what has happened since that
-//! must not be lost ([`Event`]: who came, who went, who was shot down), a part for each time that it was
+//! must not be lost ([`Event`]: who came, who went, who was shot down, who got points), a part for each time that it was
 //! written. Where ships are is as old as the snapshot; the events that came after it are done to what it
 //! says. A snapshot is of one tick for the whole zone: each cell writes its own entities
 //! ([`Saved::piece`]) at the end of that tick, before any of them is handed to another cell, so that each
@@ -20,11 +20,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::cell::Cell;
-use crate::entity::{CONTROLS_MAX, Entity, HEALTH_FULL, SPEED_MAX};
+use crate::entity::{CONTROLS_MAX, Entity, HEALTH_FULL, SPEED_MAX, Spawn};
 use crate::ids::{EntityId, Slots};
 use crate::mail::Published;
 use crate::score::Score;
-use crate::space::{BINS_MAX, Point, UNITS_PER_METRE, units};
+use crate::space::{BINS_MAX, UNITS_PER_METRE, units};
 use crate::tree::{CELL_SIDE_MIN, CellId, Tree};
 use bytes::{Kind, Reader, begin, open, put_entity, put_id, put_point, seal};
 
@@ -76,11 +76,13 @@ pub enum Damaged {
 #[allow(missing_docs, reason = "each variant's text names its fields")]
 pub enum Event {
     /// A pilot, by the number that its server knows it by, has come with a ship.
-    Came { who: u128, ship: EntityId, at: Point },
+    Came { who: u128, ship: Spawn },
     /// A ship has gone.
     Left { ship: EntityId },
     /// `by` hit `victim` last before it lay still.
     Downed { victim: EntityId, by: EntityId },
+    /// The pilot of a ship got points, or lost some.
+    Points { ship: EntityId, points: i32 },
 }
 
 /// A pilot that is in the zone.
@@ -153,6 +155,7 @@ impl Saved {
             put_id(pilot.ship, &mut out);
             out.extend(pilot.score.downed.to_le_bytes());
             out.extend(pilot.score.lost.to_le_bytes());
+            out.extend(pilot.score.points.to_le_bytes());
         }
         put_count(self.drones.len(), &mut out);
         for drone in &self.drones {
@@ -173,11 +176,13 @@ impl Saved {
         }
         for event in events {
             match event {
-                Event::Came { who, ship, at } => {
+                Event::Came { who, ship } => {
                     out.push(0);
                     out.extend(who.to_le_bytes());
-                    put_id(*ship, &mut out);
-                    put_point(*at, &mut out);
+                    put_id(ship.id, &mut out);
+                    put_point(ship.at, &mut out);
+                    out.extend(ship.heading.to_le_bytes());
+                    out.push(ship.health);
                 }
                 Event::Left { ship } => {
                     out.push(1);
@@ -187,6 +192,11 @@ impl Saved {
                     out.push(2);
                     put_id(*victim, &mut out);
                     put_id(*by, &mut out);
+                }
+                Event::Points { ship, points } => {
+                    out.push(3);
+                    put_id(*ship, &mut out);
+                    out.extend(points.to_le_bytes());
                 }
             }
         }
@@ -227,7 +237,8 @@ impl Saved {
         let free = reader.list(|reader| Ok((reader.id()?, reader.u32()?)))?;
         let pilots = reader.list(|reader| {
             let (who, ship) = (reader.u128()?, reader.id()?);
-            let score = Score { downed: reader.u32()?, lost: reader.u32()? };
+            let (downed, lost, points) = (reader.u32()?, reader.u32()?, reader.i32()?);
+            let score = Score { downed, lost, points };
             Ok(Pilot { who, ship, score })
         })?;
         let drones =
@@ -264,7 +275,8 @@ impl Saved {
             match reader.u8()? {
                 0 => {
                     let (who, ship, at) = (reader.u128()?, reader.id()?, reader.point()?);
-                    let entity = Entity::new(ship, at);
+                    let (heading, health) = (reader.u16()?, reader.u8()?);
+                    let entity = Entity::from(Spawn { id: ship, at, heading, health });
                     check(&entity, self.bins)?;
                     if !self.slots.take_this(ship) || ships.insert(ship, entity).is_some() {
                         return Err(Damaged::Wrong("a ship comes that was there"));
@@ -290,6 +302,12 @@ impl Saved {
                     for pilot in &mut self.pilots {
                         pilot.score.note(pilot.ship, (victim, by));
                     }
+                }
+                3 => {
+                    let (ship, points) = (reader.id()?, reader.i32()?);
+                    // It may have gone in the same tick.
+                    let pilot = self.pilots.iter_mut().find(|pilot| pilot.ship == ship);
+                    pilot.into_iter().for_each(|pilot| pilot.score.give(points));
                 }
                 _ => return Err(Damaged::Wrong("an event of no kind that there is")),
             }

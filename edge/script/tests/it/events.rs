@@ -1,7 +1,8 @@
 //! Events through Lua: what scripts say, and what their handlers are given.
 
 use game::events::{Event, EventKind};
-use game::guest::{CallContext, Scripts as _};
+use game::guest::{CallContext, GuestCall, Returned, Scripts as _};
+use game::rules::{ZoneRule, table};
 use game::value::Value;
 
 use crate::host::TestHost;
@@ -61,4 +62,34 @@ fn what_handlers_are_given() {
     }
     scripts.event(&mut host, &context, "shutdown", Value::Nil).unwrap();
     assert_eq!(host.logs, ["Info eventsession_endgone1700000000false", "Info customniltable"]);
+}
+
+#[test]
+fn what_rules_of_the_zone_are_given_and_return() {
+    let module = "local nk = require('nakama')
+        nk.register_zone_spawn(function(context, zone)
+            zone.pilots[1].x = zone.side / 2 + #context.execution_mode
+            return zone
+        end)
+        nk.register_zone_hit(function() end)
+        nk.register_zone_score(function() return 'nothing' end)";
+    let mut host = TestHost::default();
+    let mut scripts = load(&[("m.lua", module)], &mut host).unwrap();
+    assert_eq!(scripts.registered().events, ["zone_hit", "zone_score", "zone_spawn"]);
+    let zone = || {
+        let pilot = table([("x", Value::Float(1.5)), ("username", Value::text("ada"))]);
+        table([("side", Value::Int(512)), ("pilots", Value::List(vec![pilot]))])
+    };
+    let mut ask = |rule: ZoneRule| {
+        let name = rule.handler();
+        let context = CallContext { execution_mode: name, ..CallContext::default() };
+        scripts.run(&mut host, &context, GuestCall::Event { name, argument: zone() })
+    };
+    let Ok(Returned::Rule(Some(ruled))) = ask(ZoneRule::Spawn) else { panic!("no table") };
+    let Some(Value::List(pilots)) = ruled.member("pilots") else { panic!("{ruled:?}") };
+    assert_eq!(pilots[0].member("x").and_then(Value::as_int), Some(256 + 10));
+    assert_eq!(pilots[0].member("username").and_then(Value::as_str), Some("ada"));
+    assert_eq!(ask(ZoneRule::Hit), Ok(Returned::Rule(None)));
+    let refusal = ask(ZoneRule::Score).unwrap_err();
+    assert!(refusal.message.contains("returns the table that it was given"), "{refusal:?}");
 }

@@ -14,6 +14,7 @@ use game::guest::{
     Answer, CallContext, CallId, Callee, Finding, GuestCall, Host, MatchContext, MatchScript,
     Registered, Retired, Returned, ScriptError, ScriptFailure, Scripts, Step,
 };
+use game::rules::ZoneRule;
 
 /// A language by its name, as it is on one thread.
 pub(super) type Language = (&'static str, Box<dyn Scripts + Send>);
@@ -55,6 +56,10 @@ impl Languages {
             ];
             for (kind, what, known, owners, ids) in kinds {
                 for id in ids(one) {
+                    if kind == "event" && *name != "Lua" && ZoneRule::named(id).is_some() {
+                        all.findings.push(no_rules(name, id));
+                        continue;
+                    }
                     if let Some(first) = owners.get(id) {
                         let first = languages.get(*first).map_or(*name, |(first, _)| *first);
                         all.findings.push(twice((first, name), what, id));
@@ -107,6 +112,14 @@ fn owner(owners: &Owners, id: &str) -> usize {
         has_case.then(|| owners.get(&id.to_lowercase())).flatten()
     };
     owners.get(id).or_else(any_case).copied().unwrap_or(0)
+}
+
+/// The line about a rule of the zone in a language that has none yet.
+fn no_rules(name: &str, id: &str) -> Finding {
+    let text = format!(
+        "{id} is registered in {name}, but rules of the zone run in Lua alone yet: it never runs"
+    );
+    Finding { is_certain: true, text }
 }
 
 /// The line about what a language registers that another one before it has.

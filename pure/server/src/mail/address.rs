@@ -627,7 +627,7 @@ impl Mail {
             )
             | Sealed::Caller(CallerMail::Job(_) | CallerMail::Call(_))
             | Sealed::Hasher(HasherMail::Job(_) | HasherMail::Call(_))
-            | Sealed::Events(EventsMail::Events(_))
+            | Sealed::Events(EventsMail::Events(_) | EventsMail::Rule(_))
             | Sealed::Core(_)
             | Sealed::Room(_)
             | Sealed::Lister(_)

@@ -4,13 +4,16 @@
 //! wiring ── Begin ──▶ home ── Tick ──▶ rooms with cells ── Border ──▶ rooms with cells near them
 //!                      ▲ ▲                    └── Done ──▶ home
 //!                      │ └─── Shown ── rooms with viewers ◀── Show ── home
-//!                      └─ Saved ── batcher ◀── ZoneSave ── home
+//!                      ├─ Saved ── batcher ◀── ZoneSave ── home
+//!                      └─ Ruled ── thread of events ◀── ZoneAsk ── home
 //! ```
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use game::match_id::MatchId;
+use game::rules::ZoneRule;
+use game::value::Value;
 use uuid::Uuid;
 use world::{
     Border, CellId, Entity, EntityId, Interest, Orders, Published, Report, Resend, Saved, Tree,
@@ -42,6 +45,22 @@ pub enum ZoneMail {
     /// From the batcher to the home: what was to be written is on the disk, or could not be written.
     /// `write`: of which [`ZoneSave`].
     Saved { write: u64, is_kept: bool },
+    /// From the thread of events to the home: what a rule has returned, `None` if it failed. `number`: of which
+    /// [`ZoneAsk`].
+    Ruled { rule: ZoneRule, number: u64, returned: Option<Box<Value>> },
+}
+
+/// What a rule of scripts is asked.
+#[derive(Debug)]
+pub struct ZoneAsk {
+    /// Who is answered.
+    pub home: RoomIndex,
+    /// Which rule.
+    pub rule: ZoneRule,
+    /// Counts what the home has asked.
+    pub number: u64,
+    /// What it is given ([`game::rules`]).
+    pub argument: Value,
 }
 
 /// A part of the zone that the batcher is to keep.

@@ -24,7 +24,7 @@ use super::registry::{Key, Known};
 use super::{Due, Room};
 use crate::frames::{self, OfMatch};
 use crate::group::GroupMember;
-use crate::mail::{BatcherMail, MatchInput, Member, RoomMail, Then, ZoneMail};
+use crate::mail::{BatcherMail, EventsMail, MatchInput, Member, RoomMail, Then, ZoneMail};
 use crate::zone::{Around, CONTROLS, Home, Packet, Zone};
 
 /// What listings find the zone by: `+label.kind:zone`.
@@ -64,6 +64,7 @@ impl Room {
             None => tracing::info!(%match_id, bots, "the zone stands"),
         }
         zone.home = Some(home);
+        self.zone_guests();
         self.stats.authoritative_matches.up();
         self.rates[usize::from(tick_rate_hz)] += 1;
         self.tell_tick_rate();
@@ -118,6 +119,7 @@ impl Room {
     fn zone_goes_on(&mut self, now: Now) {
         self.zone_packets();
         self.zone_save();
+        self.zone_rules(now);
         let Some(zone) = &self.zone else { return };
         if zone.viewers.has_more() && !self.zone_writes {
             self.zone_writes = true;
@@ -129,10 +131,16 @@ impl Room {
         }
     }
 
-    /// Who waited is told that it is let in, or its place in the line.
+    /// Who waited is told that it is let in, or its place in the line; who flies, its score and news.
     fn zone_packets(&mut self) {
         let Some(home) = self.zone.as_mut().and_then(|zone| zone.home.as_mut()) else { return };
         let (packets, id) = (home.take_packets(), home.id);
+        if let Some((news, pilots)) = home.take_news() {
+            // Who is behind misses it.
+            let (match_id, news) = (id.text(&self.topology.nodes), message(news));
+            let make = |format| frames::match_data(format, &match_id, &news);
+            self.stats.zone_news.add(self.outbox.many_then(pilots, Then::DropIfBehind, make));
+        }
         for Packet { to, bytes } in packets {
             let match_id = id.text(&self.topology.nodes);
             let frame = frames::match_data(to.format, &match_id, &message(bytes));
@@ -147,6 +155,30 @@ impl Room {
         let Some(save) = home.and_then(Home::take_save) else { return };
         let mail = BatcherMail::Zone(Box::new(save));
         self.mails.push(self.topology.batcher.seal(&self.topology, mail));
+    }
+
+    /// What rules of scripts are to be asked goes to the thread that runs them.
+    fn zone_rules(&mut self, now: Now) {
+        let Some(home) = self.zone.as_mut().and_then(|zone| zone.home.as_mut()) else { return };
+        if let Some(complaint) = home.take_complaint() {
+            self.limit_log.note(now, "zone rules", complaint);
+        }
+        for ask in home.take_asks() {
+            let Some(events) = self.topology.events else {
+                unreachable!("modules with rules on a server without a thread for them")
+            };
+            self.mails.push(events.seal(&self.topology, EventsMail::Rule(Box::new(ask))));
+        }
+    }
+
+    /// Modules have a new version.
+    pub(super) fn zone_guests(&mut self) {
+        let home = self.zone.as_mut().and_then(|zone| zone.home.as_mut());
+        // Without the thread of events nobody runs a rule.
+        let scripts = self.scripts.as_ref().filter(|_| self.topology.events.is_some());
+        if let (Some(home), Some(scripts)) = (home, scripts) {
+            home.register(scripts.registered(), self.guest_version);
+        }
     }
 
     fn zone_counts(&self) {
@@ -196,11 +228,13 @@ impl Room {
         };
         let meta = StreamMeta { is_hidden: true, ..StreamMeta::default() };
         self.join(now, &key, &member, meta);
+        self.zone_counts();
+        self.zone_answer(&member, &cid, id);
+        // Else it comes when a rule has said where.
+        let Some(packet) = packet else { return };
         if packet.first() == Some(&world::Place::KIND) {
             self.stats.zone_joins_waited.up();
         }
-        self.zone_counts();
-        self.zone_answer(&member, &cid, id);
         let data = message(packet);
         let match_id = id.text(&self.topology.nodes);
         let frame = frames::match_data(member.format, &match_id, &data);

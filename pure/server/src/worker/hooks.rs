@@ -12,6 +12,7 @@ use game::error::{ApiError, Code};
 use game::events::Cause;
 use game::guest::{CallContext, GuestCall, Returned, ScriptError, ScriptFailure};
 use game::host::json;
+use game::rules::ZoneRule;
 use game::value::Value;
 use wire::nakama::realtime::Message;
 use wire::nakama::{DecodeError, Envelope};
@@ -23,7 +24,9 @@ use super::waiting::Origin;
 use super::{Named, Worker};
 use crate::frames;
 use crate::hooks::realtime_id;
-use crate::mail::{AfterMessage, BeforeMessage, HookStep, HookedCall, Job, Outcome, Work};
+use crate::mail::{
+    AfterMessage, BeforeMessage, HookStep, HookedCall, Job, Outcome, RoomIndex, Work,
+};
 
 /// What a client is told when a before-hook returned something that is no message.
 const NO_MESSAGE: &str = "Could not complete runtime Before function.";
@@ -59,6 +62,15 @@ pub(super) enum Then {
     MessageDone,
     /// The handler of an event, for which nobody waits, with what the event goes back to if a script told it.
     Event(Option<Cause>),
+    /// A rule of the zone: its home is told what it returned.
+    Rule {
+        /// Where it is.
+        home: RoomIndex,
+        /// Which rule.
+        rule: ZoneRule,
+        /// Which question of the home.
+        number: u64,
+    },
     /// The function for the end of the server.
     Shutdown,
 }
@@ -145,6 +157,9 @@ impl Worker {
         result: Result<Returned, ScriptError>,
     ) {
         let result = result.map_err(shortened);
+        if let Then::Rule { home, rule, number } = then {
+            return self.rule_ended(named, (home, rule, number), result);
+        }
         let Some(origin) = origin else { return self.event_ended(named, result) };
         let outcome = match then {
             Then::AnswerRpc => Outcome::Rpc(self.rpc_result(named, result)),
@@ -178,7 +193,9 @@ impl Worker {
                 self.after_result(named, result);
                 Outcome::After
             }
-            Then::Event(_) => unreachable!("no client waits for the handler of an event"),
+            Then::Event(_) | Then::Rule { .. } => {
+                unreachable!("no client waits for the handler of an event")
+            }
             Then::Shutdown => {
                 if let Err(error) = result {
                     let (location, version) = (self.place("", "shutdown", &error), named.1.0);

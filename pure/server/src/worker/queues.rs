@@ -107,9 +107,14 @@ fn account_of(work: &Work) -> Option<u128> {
 impl Worker {
     /// Whether jobs wait here.
     pub(super) fn has_more(&self) -> bool {
-        let has_new = self.has_light() || !self.heavy.is_empty() || !self.events.is_empty();
+        let has_new = self.has_light() || !self.heavy.is_empty() || self.has_events();
         let has_old = !self.again.is_empty() || self.waiting.has_answered();
         has_new || has_old || self.rereads_revoked || !self.paused.is_empty()
+    }
+
+    /// Whether the thread of events has something to do.
+    fn has_events(&self) -> bool {
+        !self.events.is_empty() || !self.rules.is_empty()
     }
 
     /// Whether jobs wait here that are little work.
@@ -144,6 +149,7 @@ impl Worker {
                 self.is_heavys_turn = !is_heavys;
             }
             WorkerAddress::Hasher(_) => self.hash_next(now),
+            WorkerAddress::Events(_) if !self.rules.is_empty() => self.run_rule(now),
             WorkerAddress::Events(_) => self.run_event(now),
             WorkerAddress::Caller(_) => self.run_paused(now),
         }

@@ -8,8 +8,13 @@
 //! follows from where the ship was and from the tree: so nobody can feel where borders are.
 //!
 //! Data in: sessions, their packets, reports of cells and viewers. Data out: mail for rooms, and packets for
-//! single clients when they are let in or move up. What is deliberately not here: frames and streams
-//! (`room::zone`), rules (`world`).
+//! single clients when they are let in or move up, or all of them. Who comes and goes is in `pilots`, what
+//! becomes of who was shot down in `kills`. What is deliberately not here: frames and streams
+//! (`room::zone`), what ships do (`world`).
+
+mod kills;
+mod pilots;
+mod rules;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -19,14 +24,15 @@ use game::match_id::MatchId;
 use uuid::Uuid;
 use world::{
     Admission, Bounds, CellId, Change, Control, Controls, Director, Drone, Entity, EntityId, Event,
-    FromClient, Interest, Ledger, Load, Numbered, Orders, Overload, Pilot as SavedPilot, Point,
-    Published, Rates, Resend, Saved, Score, Settings, Slots, Tree, Welcome, mix, owner, units,
+    FromClient, Interest, Ledger, Load, Numbered, Orders, Overload, Pilot as SavedPilot, Published,
+    Rates, Resend, Saved, Settings, Tree, mix, owner,
 };
 
-use super::refusal::{INPUTS_PER_TICK_MAX, Refusal, Unheard};
+use self::rules::{Arriving, Landings, Rules};
+use super::feed::Feed;
+use super::refusal::{INPUTS_PER_TICK_MAX, Unheard};
 use super::saving::Saving;
 use super::viewers::Packet;
-use crate::counts::one_less;
 use crate::mail::{Member, RoomIndex, ZoneAck, ZoneDone, ZoneMail, ZoneSave, ZoneShow, ZoneTick};
 use crate::settings::WorldSettings;
 use crate::stats::{CellShown, Counter, RoomStats};
@@ -103,6 +109,15 @@ pub(crate) struct Home {
     away: BTreeMap<Uuid, VecDeque<EntityId>>,
     away_until: u32,
     pilots: BTreeMap<Uuid, Pilot>,
+    /// Whose ship each one is.
+    sessions: BTreeMap<EntityId, Uuid>,
+    /// Who comes, and whose rule has said where.
+    arriving: BTreeMap<Uuid, Arriving>,
+    landings: Landings,
+    rules: Rules,
+    /// What is about to be told to all who fly, and what is to be by now.
+    feed: Feed,
+    news: Option<Vec<u8>>,
     admission: Admission,
     /// Who waits in line, and its address as addresses are counted.
     waiting: BTreeMap<Uuid, (Member, Option<u128>)>,
@@ -155,6 +170,12 @@ impl Home {
             away: BTreeMap::new(),
             away_until: 0,
             pilots: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            arriving: BTreeMap::new(),
+            landings: Landings::new(),
+            rules: Rules::new(settings.rules_wait_ms),
+            feed: Feed::default(),
+            news: None,
             admission: Admission::new(settings.waiting_max),
             waiting: BTreeMap::new(),
             packets: Vec::new(),
@@ -232,112 +253,22 @@ impl Home {
         self.away.values().map(VecDeque::len).sum()
     }
 
-    /// Somewhere in the world.
+    /// A ship somewhere in the world.
     fn spawn(&mut self) -> Option<EntityId> {
-        let side = units(self.settings.bins).unsigned_abs();
-        let mut place = || self.random.below(side).cast_signed();
-        let at = Point { x: place(), y: place() };
+        let at = self.place();
         let ship = self.director.spawn(at)?;
         self.controls.join(ship);
         Some(ship)
     }
 
-    /// Sessions that steer a ship, and that wait for one.
+    /// Sessions that steer a ship, and that wait for one, in line or for what a rule says.
     pub(crate) fn counts(&self) -> (u64, u64) {
-        (self.pilots.len() as u64, self.waiting.len() as u64)
+        (self.pilots.len() as u64, (self.waiting.len() + self.arriving.len()) as u64)
     }
 
     /// What is to be told to single clients by now.
     pub(crate) fn take_packets(&mut self) -> Vec<Packet> {
         std::mem::take(&mut self.packets)
-    }
-
-    /// A session gets a ship, or a place in the line of those who wait for one; gives the first packet for its
-    /// client, a welcome or a place.
-    ///
-    /// # Errors
-    /// [`Refusal`]; nothing has changed then.
-    pub(crate) fn enter(
-        &mut self,
-        member: &Member,
-        address: Option<u128>,
-    ) -> Result<Vec<u8>, Refusal> {
-        let (user_id, session_id) = (member.presence.user_id, member.presence.session_id);
-        let is_met = |count: Option<&u32>, max: u32| max > 0 && count.is_some_and(|it| *it >= max);
-        if is_met(self.of_user.get(&user_id), self.settings.ships_per_user) {
-            return Err(Refusal::User);
-        }
-        let of_address = address.and_then(|address| self.of_address.get(&address));
-        if is_met(of_address, self.settings.ships_per_address) {
-            return Err(Refusal::Address);
-        }
-        // Whose ship is there waits for nobody else's place.
-        let may_fly = self.waiting.is_empty() || self.away.contains_key(&user_id);
-        let welcome = if may_fly { self.fly(member, address) } else { None };
-        let packet = if let Some(welcome) = welcome {
-            welcome.encode()
-        } else {
-            let is_closed = self.overload.report().is_closed;
-            let refusal = if is_closed { Refusal::Closed } else { Refusal::Full };
-            let place = self.admission.come(session_id.as_u128()).ok_or(refusal)?;
-            self.waiting.insert(session_id, (member.clone(), address));
-            place.encode()
-        };
-        *self.of_user.entry(user_id).or_default() += 1;
-        address.into_iter().for_each(|it| *self.of_address.entry(it).or_default() += 1);
-        Ok(packet)
-    }
-
-    /// A session gets a ship, if the zone has room.
-    fn fly(&mut self, member: &Member, address: Option<u128>) -> Option<Welcome> {
-        if self.overload.report().is_closed {
-            return None;
-        }
-        let user_id = member.presence.user_id;
-        let ship = if let Some(ship) = self.come_back(user_id) {
-            self.packets.push(self.score_packet(member, ship));
-            ship
-        } else {
-            if self.pilots.len() + self.away() >= self.settings.players_max as usize {
-                return None;
-            }
-            let ship = self.spawn()?;
-            self.saving.come(ship, Score::default());
-            ship
-        };
-        let rooms = (0..).zip(&mut self.audiences);
-        let Some((room, audience)) = rooms.min_by_key(|(_, audience)| audience.viewers) else {
-            unreachable!("a node without rooms")
-        };
-        audience.viewers += 1;
-        audience.comes.push((member.clone(), ship));
-        let pilot = Pilot { member: member.clone(), ship, address, room, inputs: 0 };
-        let before = self.pilots.insert(member.presence.session_id, pilot);
-        assert!(before.is_none(), "a session enters twice");
-        let WorldSettings { bins, tick_rate_hz, .. } = self.settings;
-        Some(Welcome { ship, bins, tick_rate_hz })
-    }
-
-    /// The ship that a user had before a restart, if it has not come back to it.
-    fn come_back(&mut self, user_id: Uuid) -> Option<EntityId> {
-        let ships = self.away.get_mut(&user_id)?;
-        let ship = ships.pop_front();
-        if ships.is_empty() {
-            self.away.remove(&user_id);
-        }
-        ship
-    }
-
-    /// Ships whose pilots have not come back in time go.
-    fn give_up_away(&mut self) {
-        if self.director.tick() < self.away_until {
-            return;
-        }
-        for ship in std::mem::take(&mut self.away).into_values().flatten() {
-            self.controls.leave(ship);
-            self.director.leave(ship);
-            self.saving.leave(ship);
-        }
     }
 
     fn score_packet(&self, to: &Member, ship: EntityId) -> Packet {
@@ -372,9 +303,6 @@ impl Home {
 
     /// A tick is done: what of it is to be kept is written.
     fn save(&mut self, now: Now, open: &Open, stats: &RoomStats) {
-        for published in &open.published {
-            published.downed.iter().for_each(|downed| self.saving.downed(*downed));
-        }
         let unwritten = self.saving.unwritten();
         self.tell_scores(&unwritten);
         let tick = open.published.first().map_or(0, |published| published.tick);
@@ -409,42 +337,13 @@ impl Home {
         if !orders.spawns.is_empty() {
             let users = self.pilots.values().map(|it| (it.ship, it.member.presence.user_id));
             let users: BTreeMap<EntityId, Uuid> = users.collect();
-            for &(ship, at) in &*orders.spawns {
-                let came = users.get(&ship).map(|who| Event::Came { who: who.as_u128(), ship, at });
+            for &ship in &*orders.spawns {
+                let who = users.get(&ship.id);
+                let came = who.map(|who| Event::Came { who: who.as_u128(), ship });
                 came.into_iter().for_each(|came| self.saving.note(came));
             }
         }
         orders.leaves.iter().for_each(|ship| self.saving.note(Event::Left { ship: *ship }));
-    }
-
-    /// Who waits gets a ship if there is room by now; the others are told when they have moved up.
-    fn let_in(&mut self) {
-        for _ in 0..LET_IN_PER_TICK {
-            let Some(who) = self.admission.first() else { break };
-            let session_id = Uuid::from_u128(who);
-            let Some((member, address)) = self.waiting.get(&session_id).cloned() else {
-                unreachable!("{session_id} has a place in the line, and does not wait")
-            };
-            let Some(welcome) = self.fly(&member, address) else { break };
-            self.admission.leave(who);
-            self.waiting.remove(&session_id);
-            self.packets.push(Packet { to: member, bytes: welcome.encode() });
-        }
-        let moved = self.admission.moved_up(self.director.tick(), self.settings.tick_rate_hz);
-        for (who, place) in moved {
-            let waiting = self.waiting.get(&Uuid::from_u128(who));
-            let to = waiting.map(|(member, _)| member.clone());
-            self.packets.extend(to.map(|to| Packet { to, bytes: place.encode() }));
-        }
-    }
-
-    /// A session waits no more.
-    fn give_up(&mut self, session_id: Uuid) {
-        let Some((member, address)) = self.waiting.remove(&session_id) else { return };
-        let had_place = self.admission.leave(session_id.as_u128());
-        assert!(had_place, "{session_id} waits without a place");
-        // It had no slot that would have to rest.
-        self.uncount(member.presence.user_id, address);
     }
 
     /// The server stops: the next tick is due at once, and saved. Who is away stays so.
@@ -457,33 +356,6 @@ impl Home {
     /// Whether the server may end: the zone as it was when it was told to is on the disk.
     pub(crate) fn is_kept(&self) -> bool {
         self.saving.is_kept()
-    }
-
-    /// A session is gone, and its ship goes with the next tick, or it waits no more. `wants`: it has left the
-    /// match, and did not lose its socket. While the server stops, the ship of one that did waits for its pilot.
-    pub(crate) fn leave(&mut self, session_id: Uuid, wants: bool) {
-        let Some(pilot) = self.pilots.remove(&session_id) else {
-            return self.give_up(session_id);
-        };
-        let user_id = pilot.member.presence.user_id;
-        if self.saving.is_stopping() && !wants {
-            self.away.entry(user_id).or_default().push_back(pilot.ship);
-            self.uncount(user_id, pilot.address);
-        } else {
-            self.controls.leave(pilot.ship);
-            self.director.leave(pilot.ship);
-            self.saving.leave(pilot.ship);
-            let until = self.director.tick() + Slots::REST_TICKS;
-            self.resting.push_back((until, user_id, pilot.address));
-        }
-        let audience = &mut self.audiences[usize::from(pilot.room)];
-        audience.viewers -= 1;
-        audience.acks.remove(&session_id);
-        let known = audience.comes.len();
-        audience.comes.retain(|(member, _)| member.presence.session_id != session_id);
-        if audience.comes.len() == known {
-            audience.goes.push(session_id);
-        }
     }
 
     /// What a client has sent.
@@ -545,7 +417,10 @@ impl Home {
         stats.zone_ticks.up();
         self.forget_gone();
         self.give_up_away();
+        self.lose_patience(now, stats);
+        self.land();
         self.let_in();
+        self.director.let_hits_wait(self.rules.hit.is_on(now.mono_ns));
         self.steer_bots();
         if let Some(write) = self.saving.lost(now) {
             tracing::warn!("what was to be saved of the zone was lost on its way, or is late");
@@ -558,7 +433,7 @@ impl Home {
             unreachable!("cells are ready, and nothing is released")
         };
         let (orders, tree) = (released.orders, released.tree);
-        let comes: Vec<EntityId> = orders.spawns.iter().map(|(id, _)| *id).collect();
+        let comes: Vec<EntityId> = orders.spawns.iter().map(|ship| ship.id).collect();
         let speed = (orders.tick, orders.tau_permille);
         if let Err(fault) = self.ledger.order(speed, &tree, &comes, &orders.leaves) {
             stats.zone_faults.up();
@@ -612,22 +487,6 @@ impl Home {
             );
         }
         tick > Saved::LAST_TICK
-    }
-
-    /// Ships that went long ago count for nobody any more.
-    fn forget_gone(&mut self) {
-        let tick = self.director.tick();
-        while let Some((_, user_id, address)) = self.resting.pop_front_if(|it| it.0 <= tick) {
-            self.uncount(user_id, address);
-        }
-    }
-
-    /// One session less of a user and an address.
-    fn uncount(&mut self, user_id: Uuid, address: Option<u128>) {
-        one_less(&mut self.of_user, &user_id);
-        address.into_iter().for_each(|address| {
-            one_less(&mut self.of_address, &address);
-        });
     }
 
     /// What cells of each room are told that ships are to do in the next tick, whose tree this is.
@@ -693,7 +552,12 @@ impl Home {
         }
         let Some(open) = self.open.take() else { unreachable!("it was open") };
         self.judge(&open, stats);
+        self.struck(now, &open, stats);
+        self.shot_down(now, &open, stats);
+        self.ask_rules(now, stats);
         self.save(now, &open, stats);
+        let news = self.feed.take(self.director.tick(), self.settings.tick_rate_hz);
+        self.news = news.map(|news| news.encode());
         stats.zone_cells.set(open.published.len() as u64);
         self.draw(&open, stats);
         self.newest = Some(open.published.into());
@@ -778,6 +642,13 @@ impl Home {
     #[cfg(test)]
     pub(super) fn overload(&mut self) -> &mut Overload {
         &mut self.overload
+    }
+
+    /// Of each pilot's ship that is there, in the newest tick.
+    #[cfg(test)]
+    pub(super) fn health_of_pilots(&self) -> Vec<u8> {
+        let rows = self.newest.iter().flat_map(|newest| newest.iter()).flat_map(|it| &it.rows);
+        rows.filter(|row| self.sessions.contains_key(&row.id)).map(|row| row.health).collect()
     }
 
     /// Changes the partition with the next tick.

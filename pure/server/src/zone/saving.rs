@@ -179,6 +179,14 @@ impl Saving {
         }
     }
 
+    /// The pilot of a ship, if it has one or waits for one, gets points, or loses some.
+    pub(super) fn points(&mut self, ship: EntityId, points: i32) {
+        let Some(score) = self.scores.get_mut(&ship).filter(|_| points != 0) else { return };
+        score.give(points);
+        self.changed.insert(ship);
+        self.note(Event::Points { ship, points });
+    }
+
     /// A cell has computed a tick that is saved.
     pub(super) fn piece(&mut self, piece: Vec<u8>) {
         let Some(pieces) = &mut self.pieces else {

@@ -4,16 +4,18 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use event::{CallClock, CallTime, Now, Random};
-use game::guest::Presence;
+use game::guest::{GuestVersion, Presence, Registered};
 use game::match_id::MatchId;
 use game::node::NodeId;
+use game::rules::{ZoneRule, table};
+use game::value::Value;
 use uuid::Uuid;
 use wire::nakama::Format;
-use world::{Axis, Change, Control, FromClient, Saved, Score, Welcome};
+use world::{Axis, Change, Control, FromClient, News, Saved, Score, Welcome};
 
 use super::refusal::Refusal;
 use super::{Around, Home, Packet, Zone};
-use crate::mail::{Member, RoomIndex, SessionAddress, Topology, ZoneMail, ZoneSave};
+use crate::mail::{Member, RoomIndex, SessionAddress, Topology, ZoneAsk, ZoneMail, ZoneSave};
 use crate::settings::WorldSettings;
 use crate::stats::RoomStats;
 
@@ -44,7 +46,15 @@ struct Rooms {
     disk: Vec<Vec<u8>>,
     /// One of so many writes fails; 0 for none.
     fails_every: u32,
+    rule: Option<Rule>,
+    /// What rules were asked and have not answered.
+    asked: Vec<ZoneAsk>,
+    /// Who was shot down, and how often that was told.
+    news: Vec<(News, u64)>,
 }
+
+/// What a rule returns of what it is given; `None` fails.
+type Rule = fn(ZoneRule, Value) -> Option<Value>;
 
 fn settings() -> WorldSettings {
     WorldSettings {
@@ -62,6 +72,7 @@ fn settings() -> WorldSettings {
         packet_bytes_max: 1_200,
         snapshot_interval_ms: 500,
         return_s: 5,
+        rules_wait_ms: 250,
         page: true,
     }
 }
@@ -102,7 +113,32 @@ impl Rooms {
             save: None,
             disk: Vec::new(),
             fails_every: 0,
+            rule: None,
+            asked: Vec::new(),
+            news: Vec::new(),
         }
+    }
+
+    /// Modules register all rules; this is what they return, at once, and never if there is none.
+    fn register(&mut self, rule: Option<Rule>) {
+        let events = ZoneRule::ALL.map(|rule| rule.handler().to_owned()).to_vec();
+        let registered = Registered { events, ..Registered::default() };
+        self.home().register(&registered, GuestVersion::FIRST);
+        self.rule = rule;
+    }
+
+    /// Rules answer what they were asked.
+    fn answer(&mut self) {
+        let asks = self.home().take_asks();
+        self.asked.extend(asks);
+        let Some(rule) = self.rule else { return };
+        for ZoneAsk { home, rule: of, number, argument } in std::mem::take(&mut self.asked) {
+            let returned = rule(of, argument).map(Box::new);
+            let mail = ZoneMail::Ruled { rule: of, number, returned };
+            self.act(home, |part, now, around| part.take(now, mail, around));
+        }
+        let packets = self.home().take_packets();
+        self.told.extend(packets);
     }
 
     /// What is to be written is, some time.
@@ -176,6 +212,10 @@ impl Rooms {
         self.packets = packets;
         let packets = self.home().take_packets();
         self.told.extend(packets);
+        let news = self.home().take_news();
+        let news = news.map(|(bytes, to)| (News::decode(&bytes).unwrap(), to.count() as u64));
+        self.news.extend(news);
+        self.answer();
     }
 
     /// A change of the partition drawn at random, if one fits.
@@ -256,6 +296,214 @@ fn one_cell_and_many_on_many_rooms_are_the_same_world() {
     }
 }
 
+/// A list that a rule is given, and its members one by one.
+fn each(value: &mut Value, list: &str, mut change: impl FnMut(&mut Value)) {
+    let Value::Map(members) = value else { panic!("{value:?}") };
+    let found = members.iter_mut().find(|(name, _)| name == list.as_bytes());
+    let Some((_, Value::List(items))) = found else { panic!("no {list}") };
+    items.iter_mut().for_each(&mut change);
+}
+
+fn set(value: &mut Value, field: &str, to: Value) {
+    let Value::Map(members) = value else { panic!("{value:?}") };
+    members.iter_mut().find(|(name, _)| name == field.as_bytes()).unwrap().1 = to;
+}
+
+fn number(value: &Value, field: &str) -> i64 {
+    value.member(field).and_then(Value::as_int).unwrap()
+}
+
+/// All pilots come near one another with half a ship, shots cost more, kills count by the tick.
+fn crowding(rule: ZoneRule, mut given: Value) -> Option<Value> {
+    each(&mut given, rule.list(), |item| match rule {
+        ZoneRule::Spawn => {
+            let at = Value::Float(500.0 + f64::from(u8::from(item.member("x").is_some())));
+            set(item, "x", at.clone());
+            set(item, "y", at);
+            set(item, "heading", Value::Int(90));
+            set(item, "health", Value::Int(8));
+        }
+        ZoneRule::Hit => {
+            let damage = (number(item, "shots") * 4).min(15);
+            set(item, "damage", Value::Int(damage));
+        }
+        ZoneRule::Score => {
+            set(item, "points", Value::Int(10 + number(item, "tick") % 3));
+            set(item, "victim_points", Value::Int(-1));
+            set(item, "respawn_ms", Value::Int(1_000));
+            set(item, "text", Value::text("down"));
+        }
+    });
+    Some(given)
+}
+
+/// What rules say enters the world as an input of a tick: wherever cells are, it is the same world.
+#[test]
+fn a_world_with_rules_is_the_same_in_one_cell_and_in_many() {
+    let with_rules = |mut rooms: Rooms, changes: bool| {
+        rooms.register(Some(crowding));
+        let (hashes, told) = play(&mut rooms, changes);
+        let asked = rooms.stats.zone_rules_asked.read();
+        assert!(asked > 100, "{asked} questions");
+        assert_eq!(rooms.stats.zone_rules_refused.read(), 0);
+        (hashes, told.len(), rooms.news.len(), rooms.stats.zone_hand_overs.read())
+    };
+    let (alone, told_alone, news_alone, _) = with_rules(Rooms::new(1, 0, 1), false);
+    let (without, _) = play(&mut Rooms::new(1, 0, 1), false);
+    assert_ne!(alone.last(), without.last(), "rules change the world");
+    assert!(news_alone > 5, "{news_alone} times news");
+    for seed in 0..6 {
+        let home = RoomIndex::try_from(seed % 3).unwrap();
+        let (hashes, told, news, handed_over) = with_rules(Rooms::new(3, home, seed), seed > 0);
+        let differs = (0..).zip(hashes.iter().zip(&alone)).find(|(_, (one, other))| one != other);
+        assert_eq!((differs, told, news), (None, told_alone, news_alone), "seed {seed}");
+        assert!(seed == 0 || handed_over > 50, "seed {seed}: {handed_over} were handed over");
+    }
+}
+
+/// Two ships, of which one has the other before it and shoots, until that lies still; gives for how many ticks
+/// that lay.
+fn duel(rooms: &mut Rooms) -> u32 {
+    for number in [1, 2] {
+        rooms.home().enter(&member(number), None).unwrap();
+    }
+    let mut lay = 0;
+    for tick in 0..400 {
+        for number in [1, 2] {
+            let controls = vec![Control { turn: 0, thrust: 0, fire: true }];
+            let mut bytes = Vec::new();
+            FromClient { ack: None, first_seq: tick + 1, controls }.encode(&mut bytes);
+            let _ = rooms.home().hear(Uuid::from_u128(number), &bytes, false);
+        }
+        rooms.tick();
+        let health = rooms.home().health_of_pilots();
+        lay += u32::from(health.contains(&0));
+        if lay > 0 && !health.contains(&0) {
+            break;
+        }
+    }
+    lay
+}
+
+fn empty() -> Rooms {
+    Rooms::with(WorldSettings { bots: 0, ..settings() }, (2, 0, 3), None)
+}
+
+fn side_by_side(rule: ZoneRule, mut given: Value) -> Option<Value> {
+    let mut x = 300;
+    if rule == ZoneRule::Spawn {
+        each(&mut given, "pilots", |pilot| {
+            set(pilot, "x", Value::Int(x));
+            set(pilot, "y", Value::Int(300));
+            x += 10;
+        });
+        return Some(given);
+    }
+    crowding(rule, given)
+}
+
+#[test]
+fn rules_say_where_pilots_come_what_a_kill_is_worth_and_how_long_it_lasts() {
+    let mut rooms = empty();
+    rooms.register(Some(side_by_side));
+    let lay = duel(&mut rooms);
+    assert_eq!(lay, 20, "a second, and not three");
+    let scores: Vec<Score> =
+        rooms.told.iter().filter_map(|it| Score::decode(&it.bytes).ok()).collect();
+    let best = scores.iter().map(|score| score.points).max().unwrap();
+    assert!((10..=12).contains(&best), "{scores:?}");
+    assert!(scores.iter().any(|it| (it.lost, it.points) == (1, -1)), "{scores:?}");
+    let (news, told) = &rooms.news[0];
+    let kill = &news.kills[0];
+    assert_eq!((kill.text.as_str(), kill.by_name.as_str(), *told), ("down", "ada", 2));
+    // They are on the disk as they were told.
+    (0..40).for_each(|_| rooms.tick());
+    let saved = Saved::restore(&rooms.disk, settings().bins).unwrap();
+    let points: Vec<i32> = saved.pilots.iter().map(|pilot| pilot.score.points).collect();
+    assert!(points.contains(&best) && points.contains(&-1), "{points:?}");
+    assert_eq!(rooms.stats.zone_faults.read(), 0);
+}
+
+/// Whatever a rule does, pilots come, ticks are on time and kills count: by the zone's own rules.
+#[test]
+fn rules_that_fail_are_silent_or_talk_nonsense_cost_the_zone_nothing() {
+    let fails: Rule = |_, _| None;
+    let nil: Rule = |_, _| Some(Value::Nil);
+    let numbers: Rule = |_, _| Some(Value::Int(7));
+    let other: Rule = |rule, _| Some(table([(rule.list(), Value::List(vec![Value::Nil; 900]))]));
+    let wrong: Rule = |rule, mut given| {
+        each(&mut given, rule.list(), |item| match rule {
+            ZoneRule::Spawn => set(item, "x", Value::Float(f64::NAN)),
+            ZoneRule::Hit => set(item, "damage", Value::Int(-1)),
+            ZoneRule::Score => set(item, "points", Value::text("many")),
+        });
+        Some(given)
+    };
+    let rules = [Some(fails), Some(nil), Some(numbers), Some(other), Some(wrong), None];
+    for (which, rule) in rules.into_iter().enumerate() {
+        let mut rooms = Rooms::with(WorldSettings { bins: 4, ..settings() }, (2, 0, 3), None);
+        rooms.register(rule);
+        for number in 0..20 {
+            rooms.home().enter(&member(100 + number), None).unwrap();
+        }
+        for tick in 0..300 {
+            for number in 0..20 {
+                let controls = vec![Control { turn: 9, thrust: 3, fire: true }];
+                let mut bytes = Vec::new();
+                FromClient { ack: None, first_seq: tick + 1, controls }.encode(&mut bytes);
+                let _ = rooms.home().hear(Uuid::from_u128(100 + number), &bytes, false);
+            }
+            rooms.tick();
+        }
+        assert_eq!(rooms.home().counts(), (20, 0), "{which}: all pilots fly");
+        assert_eq!(rooms.home().settled().unwrap().0, 299, "{which}: no tick is missed");
+        let stats = &rooms.stats;
+        let counts = [&stats.zone_rules_failed, &stats.zone_rules_refused, &stats.zone_rules_late];
+        let counts = counts.map(crate::stats::Counter::read);
+        let is_as_told = match which {
+            0 => counts[0] >= 3 && counts[1] == 0,
+            1 => counts == [0, 0, 0],
+            2..=4 => counts[0] == 0 && counts[1] >= 3,
+            _ => counts == [0, 0, 3],
+        };
+        assert!(is_as_told, "{which}: {counts:?}");
+        assert_eq!(stats.zone_faults.read(), 0);
+        assert!(!rooms.news.is_empty(), "{which}: kills are news");
+        let scored = rooms.told.iter().filter_map(|it| Score::decode(&it.bytes).ok());
+        let scores: Vec<Score> = scored.collect();
+        assert!(scores.iter().any(|it| it.downed > 0), "{which}: kills count");
+        for Score { downed, points, .. } in scores {
+            // Of the newest kills the zone may still wait for what the rule says.
+            let left = i64::from(downed) - i64::from(points);
+            assert!(left == 0 || rule.is_none() && (1..=3).contains(&left), "{which}: {left}");
+        }
+    }
+}
+
+/// Who leaves while a rule thinks of where it is to come does not come, and takes nobody's place.
+#[test]
+fn who_leaves_before_a_rule_has_answered_is_gone() {
+    let mut rooms = empty();
+    rooms.register(None);
+    assert_eq!(rooms.home().enter(&member(1), None).unwrap(), None);
+    assert_eq!(rooms.home().enter(&member(2), None).unwrap(), None);
+    rooms.tick();
+    assert_eq!((rooms.home().counts(), rooms.asked.len()), ((0, 2), 1));
+    rooms.home().leave(Uuid::from_u128(1), true);
+    rooms.rule = Some(side_by_side);
+    rooms.tick();
+    assert_eq!(rooms.home().counts(), (1, 0));
+    let told: Vec<_> = rooms.told.iter().map(|it| it.to.presence.session_id.as_u128()).collect();
+    assert_eq!(told, [2]);
+    // It comes again, and the rule is asked again.
+    assert_eq!(rooms.home().enter(&member(1), None).unwrap(), None);
+    (0..2).for_each(|_| rooms.tick());
+    assert_eq!(rooms.home().counts(), (2, 0));
+    // Modules without rules: pilots come at once.
+    rooms.home().register(&Registered::default(), GuestVersion::FIRST.next());
+    assert!(rooms.home().enter(&member(3), None).unwrap().is_some());
+}
+
 /// A zone with too much to do lets nobody in; when that is over, a few at a time.
 #[test]
 fn who_comes_when_time_is_slowest_waits_until_there_is_less_to_do() {
@@ -266,7 +514,7 @@ fn who_comes_when_time_is_slowest_waits_until_there_is_less_to_do() {
         rooms.home().overload().tick(0, load);
     }
     for number in 2..4 {
-        let packet = rooms.home().enter(&member(number), None).unwrap();
+        let packet = rooms.home().enter(&member(number), None).unwrap().unwrap();
         assert_eq!(packet[0], world::Place::KIND);
     }
     assert_eq!(rooms.home().enter(&member(9), None), Err(Refusal::Closed), "two may wait");
@@ -372,7 +620,8 @@ fn pilots_get_their_ships_and_scores_back_whenever_a_server_ends() {
         again.tick();
         for pilot in there {
             let who = member(pilot.who);
-            let welcome = Welcome::decode(&again.home().enter(&who, None).unwrap()).unwrap();
+            let welcome =
+                Welcome::decode(&again.home().enter(&who, None).unwrap().unwrap()).unwrap();
             assert_eq!(welcome.ship, pilot.ship, "another ship");
             let score = again.home().take_packets().pop().unwrap();
             let score = Score::decode(&score.bytes).unwrap();

@@ -8,7 +8,7 @@ use server::mail::{BatcherMail, ZoneSave};
 use server::settings::{Settings, WorldSettings};
 use store::Store;
 use wire::datagram::{Kind, MatchData};
-use world::{Control, EntityId, FromClient, Place, Saved, Score, Snapshot, View, Welcome};
+use world::{Control, EntityId, FromClient, News, Place, Saved, Score, Snapshot, View, Welcome};
 
 use crate::rig::{Client, Peer, Plan, Rig, body, member};
 
@@ -30,6 +30,7 @@ fn tune(settings: &mut Settings) {
         packet_bytes_max: 1_200,
         snapshot_interval_ms: 500,
         return_s: 5,
+        rules_wait_ms: 250,
         page: true,
     });
 }
@@ -109,6 +110,10 @@ impl Pilot {
             }
             if bytes[0] == Score::KIND {
                 self.score = Score::decode(&bytes).unwrap();
+                continue;
+            }
+            if bytes[0] == News::KIND {
+                News::decode(&bytes).unwrap();
                 continue;
             }
             self.ticks.push(Snapshot::decode(&bytes).unwrap().tick);

@@ -12,7 +12,7 @@ use crate::ids::{EntityId, mix};
 use crate::space::Point;
 
 /// Of all parts. Rises when a server of before would read a part wrongly.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const SUM_BYTES: usize = 8;
 
 /// What kind of part it is, its first byte but one.
@@ -127,7 +127,7 @@ impl Reader<'_> {
         self.take().map(u128::from_le_bytes)
     }
 
-    fn i32(&mut self) -> Result<i32, Damaged> {
+    pub(super) fn i32(&mut self) -> Result<i32, Damaged> {
         self.take().map(i32::from_le_bytes)
     }
 

@@ -4,7 +4,7 @@ use event::Random;
 
 use super::bytes::{Kind, begin, open, seal};
 use super::{Damaged, Drone, Event, Pilot, Saved};
-use crate::entity::{Control, Entity, Numbered};
+use crate::entity::{Control, Entity, Numbered, Spawn};
 use crate::ids::{EntityId, Slots};
 use crate::score::Score;
 use crate::space::Point;
@@ -38,8 +38,13 @@ fn sample_behind(ticks: u32) -> Vec<Vec<u8>> {
     };
     let came = EntityId { slot: 5, generation: 1 };
     let events = [
-        Event::Came { who: 3, ship: came, at: Point { x: 1, y: 2 } },
+        Event::Came {
+            who: 3,
+            ship: Spawn { heading: 5, health: 9, ..Spawn::new(came, Point { x: 1, y: 2 }) },
+        },
         Event::Downed { victim: ships[0], by: ships[1] },
+        Event::Points { ship: ships[0], points: -2 },
+        Event::Points { ship: ships[1], points: 7 },
         Event::Left { ship: ships[1] },
     ];
     let snapshot = saved.snapshot(&[Saved::piece(&entities[3..]), Saved::piece(&entities[..3])]);
@@ -52,9 +57,11 @@ fn what_is_written_is_read_and_what_happened_since_is_done() {
     let saved = Saved::restore(&sample(), BINS).unwrap();
     assert_eq!((saved.tick, saved.entities.len(), saved.drones.len()), (12, 5, 3));
     let pilots: Vec<_> = saved.pilots.iter().map(|it| (it.who, it.ship.slot, it.score)).collect();
-    let lost = Score { downed: 0, lost: 1 };
+    let lost = Score { downed: 0, lost: 1, points: -2 };
     assert_eq!(pilots, [(1, 0, lost), (3, 5, Score::default())]);
     assert_eq!(saved.entities[0].health, 0);
+    let came = &saved.entities[saved.entities.len() - 1];
+    assert_eq!((came.id.slot, came.heading, came.health), (5, 5, 9));
     // Written again, it is the same.
     let head = Saved { entities: Vec::new(), ..saved.clone() };
     let again = vec![head.snapshot(&[Saved::piece(&saved.entities)])];
@@ -124,11 +131,16 @@ fn whatever_is_said_is_refused_or_a_zone_that_goes_on() {
         let tree = std::sync::Arc::new(Tree::new(BINS, CellId(0)));
         let mut cell = Cell::new(CellId(0), saved.tick, None, tree.clone()).with(saved.entities);
         for tick in saved.tick..saved.tick + 3 {
-            let none = (std::sync::Arc::from([]), std::sync::Arc::from([]));
-            let (spawns, leaves) = none;
-            let next = tree.clone();
-            let tau_permille = 1_000;
-            cell.order(Orders { tick, next, tau_permille, spawns, leaves, is_saved: true });
+            cell.order(Orders {
+                tick,
+                next: tree.clone(),
+                tau_permille: 1_000,
+                spawns: std::sync::Arc::from([]),
+                leaves: std::sync::Arc::from([]),
+                rulings: std::sync::Arc::from([]),
+                hits_wait: false,
+                is_saved: true,
+            });
             assert!(cell.step().saved.is_some());
         }
     }

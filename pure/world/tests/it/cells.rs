@@ -90,6 +90,8 @@ fn a_border_of_an_older_tree_is_fenced_off() {
         tau_permille: 1_000,
         spawns: Arc::new([]),
         leaves: Arc::new([]),
+        rulings: Arc::new([]),
+        hits_wait: false,
         is_saved: false,
     };
     cell.order(empty(1));

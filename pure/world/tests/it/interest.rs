@@ -48,7 +48,7 @@ impl Sea {
         }
         let released = self.director.release().unwrap();
         let (tick, speed) = (released.orders.tick, released.orders.tau_permille);
-        let comes: Vec<_> = released.orders.spawns.iter().map(|it| it.0).collect();
+        let comes: Vec<_> = released.orders.spawns.iter().map(|it| it.id).collect();
         let leaves = released.orders.leaves.clone();
         self.ledger.order((tick, speed), &released.tree, &comes, &leaves).unwrap();
         self.cell.order(released.orders);

@@ -78,15 +78,15 @@ impl World {
         self.change();
         let released = self.director.release().unwrap();
         let orders = released.orders;
-        let comes: Vec<_> = orders.spawns.iter().map(|(id, _)| *id).collect();
+        let comes: Vec<_> = orders.spawns.iter().map(|it| it.id).collect();
         self.ledger.order((orders.tick, 1_000), &released.tree, &comes, &orders.leaves).unwrap();
         if let Some((id, _)) = released.starts {
             let cell = Cell::new(id, orders.tick + 1, Some(released.tree), orders.next.clone());
             self.cells.insert(id, cell);
         }
         let mut told = Tick::default();
-        let came = orders.spawns.iter().map(|(ship, at)| (*ship, *at));
-        let came = came.map(|(ship, at)| Event::Came { who: who(ship), ship, at });
+        let came = orders.spawns.iter();
+        let came = came.map(|ship| Event::Came { who: who(ship.id), ship: *ship });
         told.events
             .extend(came.chain(orders.leaves.iter().map(|ship| Event::Left { ship: *ship })));
         for cell in self.cells.values_mut().filter(|cell| cell.tick() == orders.tick) {

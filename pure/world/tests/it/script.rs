@@ -1,8 +1,11 @@
-//! What happens in a world whatever its partition: who comes, who goes, and what pilots want, drawn
-//! from the seed tick by tick.
+//! What happens in a world whatever its partition: who comes, who goes, what pilots want, and what is
+//! ruled, drawn from the seed tick by tick.
 
 use event::Random;
-use world::{Control, Director, EntityId, Numbered, Point, UNITS_PER_METRE, units};
+use world::{
+    Control, Director, EntityId, HEALTH_FULL, Hit, Numbered, Point, Ruling, UNITS_PER_METRE, mix,
+    units,
+};
 
 /// Draws the events of one world.
 #[derive(Clone)]
@@ -17,6 +20,8 @@ pub(crate) struct Script {
     /// How far from the centre the crowd goes, in metres.
     spread: i32,
     alive: Vec<(EntityId, u32)>,
+    /// Whether anything is ruled.
+    rules: bool,
 }
 
 impl Script {
@@ -28,7 +33,8 @@ impl Script {
         let at = |random: &mut Random| i32::try_from(random.below(side)).unwrap();
         let centre = Point { x: at(&mut random), y: at(&mut random) };
         let spread = 10 + i32::try_from(random.below(150)).unwrap();
-        Self { random, bins, start, churn, lead_ticks, centre, spread, alive: Vec::new() }
+        let rules = random.below(2) == 0;
+        Self { random, bins, start, churn, lead_ticks, centre, spread, alive: Vec::new(), rules }
     }
 
     /// Near the centre of the crowd, or anywhere.
@@ -47,13 +53,40 @@ impl Script {
         Point { x: offset(centre.x), y: offset(centre.y) }
     }
 
+    /// What is ruled on hits of one tick, in whatever order they come, and out of nothing; gives how much that is.
+    pub(crate) fn rule(&mut self, director: &mut Director, mut hits: Vec<Hit>) -> u64 {
+        let tick = director.tick();
+        // For some ticks hits wait, for some they do not.
+        director.let_hits_wait(self.rules && mix(u64::from(tick / 16)).is_multiple_of(2));
+        hits.sort_unstable();
+        let mut rulings: Vec<Ruling> = Vec::new();
+        for Hit { victim, by, shots, .. } in hits {
+            let damage = shots.saturating_mul(u8::try_from(self.random.below(8)).unwrap());
+            rulings.push(Ruling::Damage { victim, by, damage });
+        }
+        let count = u32::try_from(self.alive.len()).unwrap();
+        if self.rules && count > 0 {
+            let mut anybody = || self.alive[self.random.below(count) as usize].0;
+            let (victim, by, ship) = (anybody(), anybody(), anybody());
+            let damage = u8::try_from(self.random.below(20)).unwrap();
+            rulings.push(Ruling::Damage { victim, by, damage });
+            let ticks = u8::try_from(self.random.below(90)).unwrap();
+            rulings.push(Ruling::Respawn { ship, ticks });
+        }
+        let many = rulings.len() as u64;
+        rulings.into_iter().for_each(|ruling| director.rule(ruling));
+        many
+    }
+
     /// What happens before a tick is released; gives what pilots want.
     pub(crate) fn play(&mut self, director: &mut Director) -> Vec<(EntityId, Numbered)> {
         let tick = director.tick();
         let come = if tick == 0 { self.start } else { self.random.below(self.churn + 1) };
         for _ in 0..come {
             let place = self.place();
-            self.alive.push((director.spawn(place).unwrap(), 0));
+            let heading = u16::try_from(self.random.below(65_536)).unwrap();
+            let health = 1 + u8::try_from(self.random.below(HEALTH_FULL.into())).unwrap();
+            self.alive.push((director.spawn_with(place, heading, health).unwrap(), 0));
         }
         for _ in 0..self.random.below(self.churn + 1) {
             let count = u32::try_from(self.alive.len()).unwrap();

@@ -64,11 +64,14 @@ fn play_part(part: u64) {
         sum.repeated += outcome.repeated;
         sum.misrouted += outcome.misrouted;
         sum.downed += outcome.downed;
+        sum.hits += outcome.hits;
+        sum.rulings += outcome.rulings;
     }
     println!("{sum:?}");
     // All that could go wrong has happened, else nothing was tried.
     let happened = [sum.handed_over, sum.splits, sum.merges, sum.nudges, sum.repeated];
-    let happened = happened.iter().chain(&[sum.misrouted, sum.downed]).all(|count| *count > 50);
+    let of_ships = [sum.misrouted, sum.downed, sum.hits, sum.rulings];
+    let happened = happened.iter().chain(&of_ships).all(|count| *count > 50);
     assert!(happened || !is_all, "too little happens: {sum:?}");
 }
 
@@ -116,4 +119,5 @@ fn broken_zones_are_found() {
     must_be_found(Broken::OtherSpeed, "I10");
     must_be_found(Broken::OldTree, "I11");
     must_be_found(Broken::LoseGhosts, "oracle");
+    must_be_found(Broken::LoseRulings, "oracle");
 }

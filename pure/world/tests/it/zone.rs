@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use event::Random;
 use world::{
-    Border, Cell, CellId, Change, Controls, Director, EntityId, Fault, Ledger, Published, Rates,
-    Report, Settings, Shown, Stepped, Tree,
+    Border, Cell, CellId, Change, Controls, Director, EntityId, Fault, Hit, Ledger, Published,
+    Rates, Report, Settings, Shown, Stepped, Tree,
 };
 
 use crate::script::Script;
@@ -40,6 +40,7 @@ pub(crate) enum Broken {
     LoseGhosts,
     OtherSpeed,
     OldTree,
+    LoseRulings,
 }
 
 struct Letter {
@@ -67,6 +68,8 @@ pub(crate) struct Outcome {
     pub(crate) repeated: u64,
     pub(crate) misrouted: u64,
     pub(crate) downed: u64,
+    pub(crate) hits: u64,
+    pub(crate) rulings: u64,
 }
 
 pub(crate) struct Zone {
@@ -76,6 +79,8 @@ pub(crate) struct Zone {
     director: Director,
     script: Script,
     ledger: Ledger,
+    /// Of each tick, those that wait for a ruling.
+    hits: BTreeMap<u32, Vec<Hit>>,
     controls: Controls,
     cells: BTreeMap<CellId, Cell>,
     mail: Vec<Letter>,
@@ -99,6 +104,7 @@ impl Zone {
             round: 0,
             director,
             ledger: Ledger::default(),
+            hits: BTreeMap::new(),
             controls: Controls::default(),
             cells: BTreeMap::from([(CellId(0), first)]),
             mail: Vec::new(),
@@ -146,6 +152,10 @@ impl Zone {
             return Ok(());
         }
         let wishes = self.script.play(&mut self.director);
+        // That tick is done in all cells, whatever their pace.
+        let done = tick.checked_sub(self.profile.ahead_ticks);
+        let hits = done.and_then(|done| self.hits.remove(&done)).unwrap_or_default();
+        self.outcome.rulings += self.script.rule(&mut self.director, hits);
         if self.profile.change_every > 0 && self.random.below(self.profile.change_every) == 0 {
             self.change();
         }
@@ -153,7 +163,7 @@ impl Zone {
             return Err("the director holds back a tick that is due".to_owned());
         };
         let orders = released.orders;
-        let comes: Vec<_> = orders.spawns.iter().map(|(id, _)| *id).collect();
+        let comes: Vec<_> = orders.spawns.iter().map(|it| it.id).collect();
         let mut tree = &released.tree;
         let first = self.first_tree.get_or_insert(released.tree.clone());
         if self.profile.broken == Some(Broken::OldTree) && tree.version() > 1 {
@@ -165,6 +175,9 @@ impl Zone {
             let mut orders = orders.clone();
             if self.profile.broken == Some(Broken::OtherSpeed) && id.0 == 1 {
                 orders.tau_permille = 500;
+            }
+            if self.profile.broken == Some(Broken::LoseRulings) && id.0 == 1 {
+                orders.rulings = Arc::new([]);
             }
             self.cells.get_mut(&id).unwrap().order(orders);
         }
@@ -264,6 +277,8 @@ impl Zone {
         borders.into_iter().for_each(|border| self.post(border));
         self.outcome.handed_over += u64::from(published.handed_over);
         self.outcome.downed += published.downed.len() as u64;
+        self.outcome.hits += published.hits.len() as u64;
+        self.hits.entry(published.tick).or_default().extend(&published.hits);
         self.director.done(published.tick, Report { cell: id, cpu_ns: 0, columns, rows });
         self.settle(&published)?;
         let mut resend = Vec::new();

@@ -119,4 +119,11 @@ pub(super) const ROWS: &[Opt] = &[
         "For how long a ship waits for its pilot when the zone goes on after a start, in time of the zone; then it \
          goes. A user who joins before gets the ship back.",
     ),
+    ours(
+        "world.rules_wait_ms",
+        number(10, 10_000, "ms"),
+        "250",
+        "How long the zone waits for what a rule of a module says (`nk.register_zone_spawn`, `nk.register_zone_hit`, \
+         `nk.register_zone_score`); then it goes on by its own rules. It ticks on meanwhile.",
+    ),
 ];

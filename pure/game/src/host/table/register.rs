@@ -129,6 +129,49 @@ functions! {
         /// nk.register_tournament_reset(function(context) end)
         /// ```
         language register_tournament_reset(fn: function());
+        /// Decides what hits in the zone cost: `fn(context, zone)` is given `zone.hits`, each `{ tick,
+        /// victim, by, victim_ship, by_ship, shots, damage }`, of a tick in which a pilot's ship was hit or
+        /// hit another one, and returns `zone` with other `damage` (0–15; a whole ship has 15), or
+        /// nil. Lua only.
+        /// ```lua
+        /// local nk = require("nakama")
+        /// nk.register_zone_hit(function(context, zone)
+        ///   for _, hit in ipairs(zone.hits) do
+        ///     hit.damage = hit.shots * 5
+        ///   end
+        ///   return zone
+        /// end)
+        /// ```
+        language register_zone_hit(fn: function());
+        /// Decides what it means in the zone that pilots' ships were shot down, or shot others down:
+        /// `fn(context, zone)` is given `zone.kills`, each `{ tick, victim, by, victim_ship, by_ship,
+        /// points, victim_points, respawn_ms, text }`, and returns `zone` with others of the last four, or
+        /// nil. Lua only.
+        /// ```lua
+        /// local nk = require("nakama")
+        /// nk.register_zone_score(function(context, zone)
+        ///   for _, kill in ipairs(zone.kills) do
+        ///     if kill.victim then kill.points = 10 end
+        ///     kill.respawn_ms = 1000
+        ///   end
+        ///   return zone
+        /// end)
+        /// ```
+        language register_zone_score(fn: function());
+        /// Decides where pilots who join the zone appear: `fn(context, zone)` is given `zone.pilots`,
+        /// each `{ user_id, session_id, username, x, y, heading, health }`, and returns `zone` with others
+        /// of the last four, or nil. Metres from a corner, degrees to the left of east, 1–15. Lua
+        /// only.
+        /// ```lua
+        /// local nk = require("nakama")
+        /// nk.register_zone_spawn(function(context, zone)
+        ///   for _, pilot in ipairs(zone.pilots) do
+        ///     pilot.x, pilot.y = zone.side / 2, zone.side / 2
+        ///   end
+        ///   return zone
+        /// end)
+        /// ```
+        language register_zone_spawn(fn: function());
         /// Runs `fn(context)` at once, but only in the first of the server's Lua machines: the
         /// place to write what the game needs into the database. Modules are loading then, so that
         /// `fn` can neither make a match nor ask another server: the first call that needs it can.

@@ -10,9 +10,15 @@ use crate::value::Value;
 /// The names in Nakama's Lua module. Source: nakama 3.40, `server/runtime_lua_nakama.go`, `Loader`.
 const NAKAMAS: &str = include_str!("../../../testdata/nakama_lua_functions.txt");
 
-/// What Nakama has for Go only.
-const OURS: &[&str] =
-    &["register_event", "register_event_session_end", "register_event_session_start"];
+/// What Nakama has for Go only, and the rules of the zone.
+const OURS: &[&str] = &[
+    "register_event",
+    "register_event_session_end",
+    "register_event_session_start",
+    "register_zone_hit",
+    "register_zone_score",
+    "register_zone_spawn",
+];
 
 #[test]
 fn the_table_has_every_function_of_nakama() {

@@ -165,6 +165,7 @@ impl Profile {
             packet_bytes_max: 1_200,
             snapshot_interval_ms: 300,
             return_s: 2,
+            rules_wait_ms: 250,
             page: true,
         });
         // Over before it is looked whether anything waits.
