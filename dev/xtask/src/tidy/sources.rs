@@ -47,6 +47,7 @@ const UNSAFE: &[&str] = &[
     "edge/engine/src/walls.rs",
     // Functions that SQLite calls: its page cache, behind a border that is C's.
     "edge/pages/src/lib.rs",
+    "edge/pages/src/log.rs",
     // Finds the fiber that runs: what a function of C calls cannot carry it.
     "edge/fiber/src/lib.rs",
     // Functions that QuickJS calls for memory.
