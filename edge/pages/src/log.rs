@@ -396,6 +396,24 @@ unsafe extern "C" fn write(
     }
 }
 
+/// Does something with a log once it has all that belongs to it.
+///
+/// # Safety
+/// SQLite names an open log.
+unsafe fn settled(
+    file: *mut sqlite3_file,
+    act: impl FnOnce(*mut sqlite3_file, Methods) -> c_int,
+) -> c_int {
+    // SAFETY: so the caller promises.
+    unsafe {
+        let log = behind(file);
+        match settle(log) {
+            SQLITE_OK => act(log, methods(log)),
+            failed => failed,
+        }
+    }
+}
+
 unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
     // SAFETY: SQLite names an open log.
     unsafe {
@@ -413,46 +431,22 @@ unsafe extern "C" fn read(
     at: sqlite3_int64,
 ) -> c_int {
     // SAFETY: SQLite names an open log, and room for so many bytes.
-    unsafe {
-        let log = behind(file);
-        match settle(log) {
-            SQLITE_OK => (methods(log).read)(log, into, len, at),
-            failed => failed,
-        }
-    }
+    unsafe { settled(file, |log, own| (own.read)(log, into, len, at)) }
 }
 
 unsafe extern "C" fn truncate(file: *mut sqlite3_file, len: sqlite3_int64) -> c_int {
     // SAFETY: SQLite names an open log.
-    unsafe {
-        let log = behind(file);
-        match settle(log) {
-            SQLITE_OK => (methods(log).truncate)(log, len),
-            failed => failed,
-        }
-    }
+    unsafe { settled(file, |log, own| (own.truncate)(log, len)) }
 }
 
 unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
     // SAFETY: as above.
-    unsafe {
-        let log = behind(file);
-        match settle(log) {
-            SQLITE_OK => (methods(log).sync)(log, flags),
-            failed => failed,
-        }
-    }
+    unsafe { settled(file, |log, own| (own.sync)(log, flags)) }
 }
 
 unsafe extern "C" fn size(file: *mut sqlite3_file, len: *mut sqlite3_int64) -> c_int {
     // SAFETY: as above, and a place for the answer.
-    unsafe {
-        let log = behind(file);
-        match settle(log) {
-            SQLITE_OK => (methods(log).size)(log, len),
-            failed => failed,
-        }
-    }
+    unsafe { settled(file, |log, own| (own.size)(log, len)) }
 }
 
 unsafe extern "C" fn lock(file: *mut sqlite3_file, kind: c_int) -> c_int {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use game::guest::{
     Answer, CallContext, CallId, Finding, GuestCall, Host, MatchContext, MatchScript, Registered,
-    Retired, Returned, ScriptError, ScriptFailure, Scripts, Step,
+    Retired, Returned, ScriptError, ScriptFailure, Scripts, Step, in_any_case,
 };
 use game::rules::ZoneRule;
 use game::value::Value;
@@ -426,7 +426,7 @@ pub(crate) fn settle(
 
 /// The function registered for `id`, whatever its case.
 fn find<'a>(functions: &'a BTreeMap<String, Function>, id: &str) -> Option<&'a Function> {
-    functions.get(id).or_else(|| functions.get(&id.to_lowercase()))
+    in_any_case(functions, id).map(|(_, function)| function)
 }
 
 fn value_error(limits: &Limits, error: &tables::ConvertError) -> ScriptError {

@@ -237,11 +237,14 @@ impl Sqlite {
     }
 
     /// For what is done within a transaction of [`Database::begin`].
-    fn check_open(&mut self) -> Result<(), DbError> {
-        if self.is_open {
-            return self.check_lost();
-        }
-        Err(DbError::Statement("no transaction is open".into()))
+    fn check_open(&self) -> Result<(), DbError> {
+        if self.is_open { Ok(()) } else { Err(DbError::Statement("no transaction is open".into())) }
+    }
+
+    /// The same, if it is still there.
+    fn check_whole(&mut self) -> Result<(), DbError> {
+        self.check_open()?;
+        self.check_lost()
     }
 
     fn is_readonly(&self, sql: &str) -> Result<bool, DbError> {
@@ -359,9 +362,7 @@ impl Database for Sqlite {
     }
 
     fn commit(&mut self) -> Result<(), DbError> {
-        if !self.is_open {
-            return Err(DbError::Statement("no transaction is open".into()));
-        }
+        self.check_open()?;
         if self.has_joined() {
             self.shared.reporter.stats.db_commits_grouped.up();
             return self.end_joined(true);
@@ -421,9 +422,7 @@ impl Database for Sqlite {
     }
 
     fn rollback(&mut self) -> Result<(), DbError> {
-        if !self.is_open {
-            return Err(DbError::Statement("no transaction is open".into()));
-        }
+        self.check_open()?;
         if self.has_joined() {
             return self.end_joined(false);
         }
@@ -437,18 +436,18 @@ impl Database for Sqlite {
     }
 
     fn savepoint(&mut self) -> Result<(), DbError> {
-        self.check_open()?;
+        self.check_whole()?;
         self.marks.add();
         Ok(())
     }
 
     fn undo_to_savepoint(&mut self) -> Result<(), DbError> {
-        self.check_open()?;
+        self.check_whole()?;
         if self.marks.undo() { self.control(UNDO_TO_MARK) } else { Ok(()) }
     }
 
     fn release_savepoint(&mut self) -> Result<(), DbError> {
-        self.check_open()?;
+        self.check_whole()?;
         if self.marks.forget() { self.control(FORGET_MARK) } else { Ok(()) }
     }
 

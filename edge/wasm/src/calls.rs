@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use game::guest::{
     Answer, CallContext, CallId, Callee, Finding, GuestCall, Host, MatchContext, MatchScript,
-    Registered, Retired, Returned, ScriptError, Scripts, Step,
+    Registered, Retired, Returned, ScriptError, Scripts, Step, in_any_case,
 };
 use game::value::Value;
 use script::budget::GuestLimits;
@@ -84,13 +84,7 @@ impl Owners {
 
     /// The module of a function, and the name as it was registered: of all but matches case does not count.
     fn find(&self, kind: Kind, name: &str) -> Option<(&str, usize)> {
-        let names = self.of(kind)?;
-        let found = names.get_key_value(name);
-        let found = found.or_else(|| {
-            let has_case = name.chars().any(char::is_uppercase);
-            has_case.then(|| names.get_key_value(&name.to_lowercase())).flatten()
-        });
-        found.map(|(name, module)| (name.as_str(), *module))
+        in_any_case(self.of(kind)?, name).map(|(name, module)| (name, *module))
     }
 }
 

@@ -7,6 +7,8 @@
 
 mod wait;
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use event::{Now, Random};
 use serde::{Deserialize, Serialize};
@@ -350,6 +352,14 @@ impl std::fmt::Debug for Retired {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Retired").finish_non_exhaustive()
     }
+}
+
+/// What is registered under this name, whose case does not count, and the name as it was registered. Guests' names
+/// of calls, messages and events are registered in small letters.
+#[must_use]
+pub fn in_any_case<'a, T>(names: &'a BTreeMap<String, T>, name: &str) -> Option<(&'a str, &'a T)> {
+    let small = || names.get_key_value(&name.to_lowercase());
+    names.get_key_value(name).or_else(small).map(|(name, found)| (name.as_str(), found))
 }
 
 /// Which function is called, of those that are called where others wait for the thread.

@@ -17,7 +17,7 @@
 //! when they are told.
 
 use crate::ids::EntityId;
-use crate::packet::Malformed;
+use crate::packet::{Malformed, Reader};
 
 const NEWS: u8 = 6;
 
@@ -90,22 +90,12 @@ impl News {
             return Err(Malformed::Outside { what: "how many kills", value: count.into() });
         }
         let kills = (0..count).map(|_| reader.kill()).collect::<Result<_, _>>()?;
-        if !reader.0.is_empty() {
-            return Err(Malformed::Long { extra: reader.0.len() });
-        }
+        reader.end()?;
         Ok(Self { kills })
     }
 }
 
-struct Reader<'a>(&'a [u8]);
-
 impl Reader<'_> {
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        let (taken, rest) = self.0.split_first_chunk().ok_or(Malformed::Short)?;
-        self.0 = rest;
-        Ok(*taken)
-    }
-
     fn u32(&mut self) -> Result<u32, Malformed> {
         self.take().map(u32::from_le_bytes)
     }

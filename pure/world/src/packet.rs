@@ -487,10 +487,10 @@ fn unzigzag(number: u32) -> i32 {
 }
 
 /// What is left of a packet.
-struct Reader<'a>(&'a [u8]);
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl Reader<'_> {
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+    pub(crate) fn take<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
         let (taken, rest) = self.0.split_first_chunk().ok_or(Malformed::Short)?;
         self.0 = rest;
         Ok(*taken)
@@ -501,7 +501,7 @@ impl Reader<'_> {
         if kind == expected { Ok(()) } else { Err(Malformed::Kind(kind)) }
     }
 
-    fn end(&self) -> Result<(), Malformed> {
+    pub(crate) fn end(&self) -> Result<(), Malformed> {
         let extra = self.0.len();
         if extra == 0 { Ok(()) } else { Err(Malformed::Long { extra }) }
     }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use game::api::Style;
 use game::guest::{
     Answer, CallContext, CallId, Callee, Finding, GuestCall, Host, MatchContext, MatchScript,
-    Registered, Retired, Returned, ScriptError, ScriptFailure, Scripts, Step,
+    Registered, Retired, Returned, ScriptError, ScriptFailure, Scripts, Step, in_any_case,
 };
 use game::rules::ZoneRule;
 
@@ -107,11 +107,7 @@ impl Languages {
 /// The language of a function, whose case may not count; the first of all if there is none, so that it words the
 /// refusal.
 fn owner(owners: &Owners, id: &str) -> usize {
-    let any_case = || {
-        let has_case = id.chars().any(char::is_uppercase);
-        has_case.then(|| owners.get(&id.to_lowercase())).flatten()
-    };
-    owners.get(id).or_else(any_case).copied().unwrap_or(0)
+    in_any_case(owners, id).map_or(0, |(_, place)| *place)
 }
 
 /// The line about a rule of the zone in a language that has none yet.

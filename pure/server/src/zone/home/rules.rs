@@ -150,21 +150,19 @@ impl Home {
     /// Asks rules about all that waits for them.
     pub(super) fn ask_rules(&mut self, now: Now, stats: &RoomStats) {
         let number = self.rules.number;
-        let kinds = [ZoneRule::Spawn, ZoneRule::Hit, ZoneRule::Score];
-        for (number, rule) in (number + 1..).zip(kinds) {
-            let at = (now.mono_ns, number);
+        for (number, rule) in (number + 1..).zip(ZoneRule::ALL) {
             let items: Option<Vec<Value>> = match rule {
                 ZoneRule::Spawn => {
-                    let items = self.rules.spawn.ask(at.0, at.1);
+                    let items = self.rules.spawn.ask(now.mono_ns, number);
                     items.map(|items| items.iter().map(of_arrival).collect())
                 }
                 ZoneRule::Hit => {
-                    let items = self.rules.hit.ask(at.0, at.1);
+                    let items = self.rules.hit.ask(now.mono_ns, number);
                     items.map(|items| items.iter().map(of_hit).collect())
                 }
                 ZoneRule::Score => {
                     let tick_rate_hz = self.settings.tick_rate_hz;
-                    let items = self.rules.score.ask(at.0, at.1);
+                    let items = self.rules.score.ask(now.mono_ns, number);
                     items.map(|items| items.iter().map(|it| of_kill(it, tick_rate_hz)).collect())
                 }
             };
@@ -179,7 +177,7 @@ impl Home {
             ]);
             self.rules.asks.push(ZoneAsk { home: self.me, rule, number, argument });
         }
-        self.rules.number += kinds.len() as u64;
+        self.rules.number += ZoneRule::ALL.len() as u64;
     }
 
     /// What has waited for too long is done by the zone's own rules.
@@ -209,10 +207,10 @@ impl Home {
         if returned.is_none() {
             stats.zone_rules_failed.up();
         }
-        let at = (now.mono_ns, (number, returned.is_none()));
+        let answer = (number, returned.is_none());
         let returned = returned.unwrap_or(&Value::Nil);
         let is_known = match rule {
-            ZoneRule::Spawn => self.rules.spawn.answered(at.0, at.1).map(|arrivals| {
+            ZoneRule::Spawn => self.rules.spawn.answered(now.mono_ns, answer).map(|arrivals| {
                 let said = self.said(rule, returned, arrivals.len(), stats);
                 let side = units(self.settings.bins);
                 let landing = |said: &Value| landing_of(said, side);
@@ -220,14 +218,14 @@ impl Home {
                 let arrivals = arrivals.into_iter().zip(decided);
                 self.arrive(arrivals.map(|((who, own), told)| (who, told.unwrap_or(own))));
             }),
-            ZoneRule::Hit => self.rules.hit.answered(at.0, at.1).map(|hits| {
+            ZoneRule::Hit => self.rules.hit.answered(now.mono_ns, answer).map(|hits| {
                 let said = self.said(rule, returned, hits.len(), stats);
                 let decided = self.decided(rule, (&said, damage_of), stats);
                 for (struck, damage) in hits.into_iter().zip(decided) {
                     self.cost(struck.hit, damage.unwrap_or(struck.hit.damage()));
                 }
             }),
-            ZoneRule::Score => self.rules.score.answered(at.0, at.1).map(|kills| {
+            ZoneRule::Score => self.rules.score.answered(now.mono_ns, answer).map(|kills| {
                 let said = self.said(rule, returned, kills.len(), stats);
                 let tick_rate_hz = self.settings.tick_rate_hz;
                 let verdict = |said: &Value| verdict_of(said, tick_rate_hz);
