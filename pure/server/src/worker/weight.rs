@@ -62,17 +62,18 @@ impl Worker {
         }
     }
 
-    /// What calls of this instance that wait have to give back. What those hold that have been answered is given back
-    /// as they go on, or is looked at again when they wait once more: nobody else's call ends for it.
+    /// What calls of this instance that wait have to give back. What those hold that have been answered, or have had
+    /// their slice, is given back as they go on, or is looked at again when they wait: nobody else's call ends for it.
     pub(super) fn excess_bytes(&mut self, instance: Instance) -> usize {
         let scripts = self.guests.of(instance);
         let excess_bytes = scripts.excess_bytes();
         if excess_bytes == 0 {
             return 0;
         }
-        let answered = self.waiting.answered_of(instance);
-        let answered_bytes: usize = answered.map(|guest| scripts.weight_bytes(guest.id)).sum();
-        excess_bytes.saturating_sub(answered_bytes)
+        let paused = self.paused.iter().filter(|guest| guest.instance == instance);
+        let go_on = self.waiting.answered_of(instance).chain(paused);
+        let go_on_bytes: usize = go_on.map(|guest| scripts.weight_bytes(guest.id)).sum();
+        excess_bytes.saturating_sub(go_on_bytes)
     }
 
     /// Ends calls that wait until they have given back so much, as far as is known; if `ends_all`, with each of them all

@@ -264,20 +264,21 @@ fn hooks_of_calls_are_run_there_as_well_each_for_itself() {
     assert_eq!(rig.stat("jobs_waiting"), 0);
 }
 
-/// Guest code with room for a call only while there is said to be some, and for so many calls that wait, which all weigh
-/// as much: as of a language that has few instances.
+/// Guest code with room for a call only while there is said to be some, and for so many calls that wait or are paused,
+/// which all weigh as much: as of a language that has few instances.
 struct Narrow {
     scripts: Box<dyn Scripts + Send>,
     has_room: Arc<AtomicBool>,
-    waiting: BTreeSet<CallId>,
-    waiting_max: usize,
+    kept: BTreeSet<CallId>,
+    kept_max: usize,
 }
 
 impl Narrow {
     fn note(&mut self, id: CallId, step: Step<Returned>) -> Step<Returned> {
-        if matches!(step, Step::Waits(_)) {
-            self.waiting.insert(id);
-        }
+        match step {
+            Step::Done(_) => self.kept.remove(&id),
+            Step::Waits(_) | Step::Paused => self.kept.insert(id),
+        };
         step
     }
 }
@@ -303,22 +304,26 @@ impl Scripts for Narrow {
     }
 
     fn resume(&mut self, host: &mut dyn Host, id: CallId, answer: Answer) -> Step<Returned> {
-        self.waiting.remove(&id);
         let step = self.scripts.resume(host, id, answer);
         self.note(id, step)
     }
 
+    fn go_on(&mut self, host: &mut dyn Host, id: CallId) -> Step<Returned> {
+        let step = self.scripts.go_on(host, id);
+        self.note(id, step)
+    }
+
     fn cancel(&mut self, id: CallId) {
-        self.waiting.remove(&id);
+        self.kept.remove(&id);
         self.scripts.cancel(id);
     }
 
     fn excess_bytes(&mut self) -> usize {
-        self.waiting.len().saturating_sub(self.waiting_max)
+        self.kept.len().saturating_sub(self.kept_max)
     }
 
     fn weight_bytes(&self, id: CallId) -> usize {
-        usize::from(self.waiting.contains(&id))
+        usize::from(self.kept.contains(&id))
     }
 
     fn match_new(
@@ -336,7 +341,7 @@ impl Rig {
     pub(crate) fn narrow(
         &self,
         modules: &[(&str, &str)],
-        (narrow, waiting_max): (ThreadId, usize),
+        (narrow, kept_max): (ThreadId, usize),
     ) -> Arc<AtomicBool> {
         let has_room = Arc::new(AtomicBool::new(true));
         let mut hooks = None;
@@ -345,8 +350,8 @@ impl Rig {
             let (mut new, of_version) = self.version((2, modules), thread);
             if narrow == thread {
                 let (scripts, has_room) = (new.scripts, Arc::clone(&has_room));
-                let waiting = BTreeSet::new();
-                new.scripts = Box::new(Narrow { scripts, has_room, waiting, waiting_max });
+                let kept = BTreeSet::new();
+                new.scripts = Box::new(Narrow { scripts, has_room, kept, kept_max });
             }
             hooks = Some(Arc::new(of_version));
             let (to, mail) = worker.seal(&self.topology, News::Guests(new));
@@ -375,4 +380,25 @@ fn a_call_for_which_there_is_no_room_goes_to_a_caller_and_its_function_is_no_wor
     has_room.store(true, Relaxed);
     assert!(is_on_core(&rig, "echo", ("d", "d")), "it is not sent away");
     assert_eq!(rig.stat("jobs_waiting"), 0);
+}
+
+/// There is room for one that waits or is paused.
+#[test]
+fn what_paused_calls_hold_costs_nobody_else_a_call() {
+    let rig = rig();
+    let (companion, room) = (rig.topology.companions[0], rig.topology.rooms[0]);
+    rig.narrow(&[("m.lua", MODULE)], (companion.thread(), 1));
+    learn(&rig, "count", "3");
+    learn(&rig, "ask", "");
+    rig.freeze(room, true);
+    let long = rig.send_rpc(None, "count", "3000000");
+    rig.turn(companion);
+    let waits = rig.send_rpc(None, "ask", &format!("{}.node1", uuid::Uuid::nil()));
+    rig.turn(companion);
+    let stat = |name| rig.stat(name);
+    assert_eq!(["calls_paused", "calls_waiting_now"].map(stat), [3, 1]);
+    rig.freeze(room, false);
+    rig.settle();
+    assert_eq!((rig.body(long).as_str(), rig.stat("waiting_calls_ended")), ("4500001500000", 0));
+    assert!(rig.body(waits).contains("match not found"));
 }
