@@ -1,6 +1,8 @@
 //! How many statements a call takes: on a database beyond a network each is a way there and back. The
 //! table in `docs/database.md` is this one.
 
+use std::slice;
+
 use event::{Now, Random};
 use game::account;
 use game::db::{Database, DbError, Param, Row};
@@ -105,6 +107,14 @@ fn calls_take_so_many_statements() {
     };
     count("write new", &mut |db| write(db, &[object(0, "{}")]));
     count("write", &mut |db| write(db, &[object(0, r#"{"a":1}"#)]));
+    let anew = Write { version: "*".to_owned(), ..object(202, "{}") };
+    count("write that wants none", &mut |db| write(db, slice::from_ref(&anew)));
+    let nobodys = |value: &str| {
+        let id = ObjectId { user_id: Uuid::nil(), ..object(0, "").id };
+        [Write { id, ..object(0, value) }]
+    };
+    count("write new, nobody's", &mut |db| write(db, &nobodys("{}")));
+    count("write, nobody's", &mut |db| write(db, &nobodys(r#"{"a":1}"#)));
     let behind =
         |key: usize| Write { version: storage::version_of("{}"), ..object(key, r#"{"a":2}"#) };
     count("write two new", &mut |db| write(db, &[object(200, "{}"), object(201, "{}")]));
@@ -144,6 +154,9 @@ fn calls_take_so_many_statements() {
         "log in: 1",
         "write new: 3",
         "write: 2",
+        "write that wants none: 2",
+        "write new, nobody's: 1",
+        "write, nobody's: 1",
         "write two new: 6",
         "write two that were read: 4",
         "write 100 new: 104",

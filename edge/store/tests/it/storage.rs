@@ -144,6 +144,43 @@ fn a_write_behind_a_version_is_as_one_that_looks_first() {
 }
 
 #[test]
+fn a_script_writes_what_is_nobodys_whether_it_is_there_or_not() {
+    let mut world = World::new();
+    let now = world.now;
+    let db = &mut world.db;
+    let of = |n: u8, (read, write): (i64, i64)| Write {
+        value: format!("{{\"n\":{n}}}"),
+        ..object("a", Uuid::nil(), read, write)
+    };
+    let mut write_at = |after_ms: u64, writes: &[Write]| {
+        storage::write(db, now.after_ms(after_ms), Caller::Script, writes).unwrap();
+        let read = storage::read(db, Caller::Script, &[id("a", Uuid::nil())], 10_000).unwrap();
+        let object = &read[0];
+        let since =
+            [object.create_time_ms, object.update_time_ms].map(|ms| ms - now.unix_ms.cast_signed());
+        let permissions = (object.permission_read, object.permission_write);
+        (object.value.clone(), since, permissions)
+    };
+    let is = |n: u8, since: [i64; 2], permissions: (u8, u8)| {
+        (format!("{{\"n\":{n}}}"), since, permissions)
+    };
+    assert_eq!(write_at(0, &[of(1, (1, 1))]), is(1, [0, 0], (1, 1)));
+    assert_eq!(write_at(1, &[of(2, (1, 1))]), is(2, [0, 1], (1, 1)));
+    assert_eq!(write_at(2, &[of(2, (1, 1))]), is(2, [0, 1], (1, 1)), "nothing has changed");
+    assert_eq!(write_at(3, &[of(2, (2, 0))]), is(2, [0, 3], (2, 0)));
+    assert_eq!(write_at(4, &[of(3, (1, 1))]), is(3, [0, 4], (1, 1)), "both have changed");
+    let twice = [of(4, (1, 1)), of(5, (1, 1))];
+    assert_eq!(write_at(5, &twice), is(5, [0, 5], (1, 1)));
+    // Nor is it looked for where a write wants none to be there.
+    let anew = Write { version: "*".into(), ..of(6, (1, 1)) };
+    let refused = storage::write(&mut world.db, now, Caller::Script, &[anew]).unwrap_err();
+    assert_eq!(refused.message, "Storage write rejected - version check failed.");
+    let anew = Write { version: "*".into(), ..object("b", Uuid::from_u128(9), 1, 1) };
+    let refused = storage::write(&mut world.db, now, Caller::Script, &[anew]).unwrap_err();
+    assert_eq!(refused.message, "Storage write rejected - user not found.");
+}
+
+#[test]
 fn lists_show_what_the_caller_may_see_page_by_page() {
     let mut world = World::new();
     let ann = world.user("ann").claims.user_id;

@@ -1,5 +1,6 @@
 //! Writing objects. What is there is read without a lock, and is a condition of what is written. A write
-//! that names the version it has read needs no look: the version is the condition.
+//! that names the version it has read needs no look: the version is the condition. Nor does one that wants nothing to be
+//! there, and a script's of an object of nobody's, if it may be there or not.
 
 use std::collections::BTreeMap;
 
@@ -35,6 +36,22 @@ const REPLACE_VALUE: &str = replace_value!("");
 /// The same, and since when it is there.
 const REPLACE_VALUE_UNSEEN: &str = replace_value!(" RETURNING create_time");
 
+/// Writes an object that may be there or not, unless it is there with other permissions, or as it is to be. This takes
+/// SQLite no longer than to insert one alone.
+const PUT: &str = "INSERT INTO storage (user_id, collection, key, value, version, read, \
+    write, create_time, update_time) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8) \
+    ON CONFLICT (user_id, collection, key) DO UPDATE SET value = excluded.value, \
+    version = excluded.version, update_time = excluded.update_time \
+    WHERE storage.version <> excluded.version AND storage.read = excluded.read \
+    AND storage.write = excluded.write";
+
+/// Writes an object that is not there.
+// Not INSERT … SELECT: SQLite prepares to undo such a statement by itself, which takes time in proportion to what
+// the savepoint around it has changed so far.
+const INSERT: &str = "INSERT INTO storage (user_id, collection, key, value, version, read, \
+    write, create_time, update_time) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8) \
+    ON CONFLICT DO NOTHING";
+
 /// What a write asks of what is there.
 const STATE: &str = "SELECT version, read, write, create_time, update_time \
     FROM storage WHERE user_id = $1 AND collection = $2 AND key = $3";
@@ -67,7 +84,7 @@ pub fn write(
     } else {
         atomically(db, |db| {
             let looks =
-                |write: &&Write| writes.len() > WITHOUT_LOOK || !write.needs_no_look(caller);
+                |write: &&Write| writes.len() > WITHOUT_LOOK || write.unseen(caller) == Unseen::No;
             let mut looked = states(db, writes.iter().filter(looks))?;
             let mut write = |write: &Write| {
                 let first = looked.remove(&write.id);
@@ -135,12 +152,18 @@ fn write_one(
         let (id, version) = (write.id.clone(), version.clone());
         Ack { id, version, create_time_ms, update_time_ms }
     };
-    if looked.is_none()
-        && write.needs_no_look(caller)
-        && write.version != version
-        && let Some(create_time_ms) = replace_unseen(db, now, caller, (write, &version))?
-    {
-        return Ok(ack(create_time_ms, unix_ms(now)));
+    let unseen = if looked.is_some() { Unseen::No } else { write.unseen(caller) };
+    match unseen {
+        Unseen::Replaces if write.version != version => {
+            if let Some(create_time_ms) = replace_unseen(db, now, caller, (write, &version))? {
+                return Ok(ack(create_time_ms, unix_ms(now)));
+            }
+        }
+        Unseen::Puts if insert(db, now, (PUT, write), &version)? => {
+            return Ok(ack(None, unix_ms(now)));
+        }
+        Unseen::Inserts => looked = Some(Found::Nothing),
+        Unseen::Replaces | Unseen::Puts | Unseen::No => {}
     }
     for _ in 0..LOOKS_MAX {
         let current = match looked.take() {
@@ -165,7 +188,8 @@ fn write_one(
                     )));
                 }
                 *owner = Some(write.id.user_id);
-                insert(db, now, write, &version)?.then(|| (Some(unix_ms(now)), unix_ms(now)))
+                insert(db, now, (INSERT, write), &version)?
+                    .then(|| (Some(unix_ms(now)), unix_ms(now)))
             }
         };
         if let Some((create_time_ms, update_time_ms)) = times {
@@ -250,14 +274,14 @@ fn replaced<'a>(
     ]
 }
 
-/// Writes a new object, if there is none.
-fn insert(db: &mut dyn Database, now: Now, write: &Write, version: &str) -> Result<bool, DbError> {
+/// Writes an object by [`INSERT`] or [`PUT`]. Whether anything was written.
+fn insert(
+    db: &mut dyn Database,
+    now: Now,
+    (sql, write): (&str, &Write),
+    version: &str,
+) -> Result<bool, DbError> {
     let [user_id, collection, key] = write.id.params();
-    // Not INSERT … SELECT: SQLite prepares to undo such a statement by itself, which takes
-    // time in proportion to what the savepoint around it has changed so far.
-    let sql = "INSERT INTO storage (user_id, collection, key, value, version, read, \
-        write, create_time, update_time) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8) \
-        ON CONFLICT DO NOTHING";
     let params = [
         user_id,
         collection,
@@ -304,13 +328,30 @@ impl Write {
             && current.permission_write == self.permission_write
     }
 
-    /// Whether an object that has the version and the permissions of this write may be written over by
-    /// whoever it is: then that is all there is to be known of it.
-    fn needs_no_look(&self, caller: Caller) -> bool {
-        let names_version = !matches!(self.version.as_str(), "" | "*");
-        let may_write = caller == Caller::Script || self.permission_write != 0;
-        names_version && may_write && caller.owns(self.id.user_id)
+    /// What it may do to an object that nobody has looked for.
+    fn unseen(&self, caller: Caller) -> Unseen {
+        let may_replace = caller == Caller::Script || self.permission_write != 0;
+        match self.version.as_str() {
+            "*" => Unseen::Inserts,
+            "" if caller == Caller::Script && self.id.user_id.is_nil() => Unseen::Puts,
+            "" => Unseen::No,
+            // An object with its version and permissions may be written over by whoever it is.
+            _ if may_replace && caller.owns(self.id.user_id) => Unseen::Replaces,
+            _ => Unseen::No,
+        }
     }
+}
+
+/// What a write may do to an object that nobody has looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unseen {
+    No,
+    /// Write it, if none is there.
+    Inserts,
+    /// Write over one that has the version and the permissions of the write.
+    Replaces,
+    /// Write it, or over one that has the permissions of the write: of those of nobody's no owner is to be looked for.
+    Puts,
 }
 
 fn read_state(row: &dyn Row) -> State {
