@@ -15,14 +15,14 @@ use rusqlite::hooks::Wal;
 use crate::failure::Reporter;
 use crate::lock::{WriteLock, Writer};
 
-/// The log is copied back when it has so many pages (32 MiB): seldom enough that pages which change
+/// The log is copied back when it has so many pages (64 MiB): seldom enough that pages which change
 /// often are copied once, often enough that it stays in the system's memory. With SQLite's default
 /// of 1,000 pages a registration costs clearly more.
-pub(crate) const CHECKPOINT_PAGES: u32 = 16_384;
+pub(crate) const CHECKPOINT_PAGES: u32 = 32_768;
 
 /// When the log has become so long all the same (128 MiB), because the thread is not given the time,
 /// whoever commits copies it.
-const LOG_PAGES_MAX: u32 = 4 * CHECKPOINT_PAGES;
+const LOG_PAGES_MAX: u32 = 2 * CHECKPOINT_PAGES;
 
 /// How long the thread waits for the write lock; then the log goes on until the next commit.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
