@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use game::guest::{
     Answer, CallContext, CallId, Callee, Finding, GuestCall, Host, MatchContext, MatchScript,
-    Registered, Retired, Returned, ScriptError, Scripts, Step, in_any_case,
+    Registered, Retired, Returned, ScriptError, ScriptFailure, Scripts, Step, in_any_case,
 };
 use game::value::Value;
 use script::budget::GuestLimits;
@@ -142,8 +142,12 @@ impl WasmScripts {
             scripts.registered.modules.push(module.file.clone());
             let mut idle = vec![instance];
             while scripts.limits.is_renewed_elsewhere && idle.len() < MADE_BEFORE {
-                let another = scripts.start(module, host);
-                idle.push(another.map_err(|error| LoadError::Run(error.message))?.0);
+                match scripts.start(module, host) {
+                    Ok((another, _)) => idle.push(another),
+                    // Then one has to do: what does not fit on this thread alone is no reason not to begin.
+                    Err(error) if error.kind == ScriptFailure::OutOfMemory => break,
+                    Err(error) => return Err(LoadError::Run(error.message)),
+                }
             }
             scripts.idle.push(idle);
         }

@@ -134,6 +134,19 @@ fn a_paused_call_that_is_cancelled_is_left_for_another_thread() {
     std::thread::spawn(move || drop(left)).join().unwrap();
     assert!(scripts.has_room(Callee::Rpc("test")) && scripts.take_spent().is_none());
     assert_eq!(ended(begin(&mut scripts, &mut host, 2, b"")), Ok(None));
+    assert!(matches!(begin(&mut scripts, &mut host, 3, b"!"), Step::Paused));
+    scripts.cancel(CallId(3));
+    assert!(!scripts.has_room(Callee::Rpc("test")) && scripts.take_spent().is_some());
+}
+
+#[test]
+fn a_module_of_which_there_is_room_for_one_instance_has_one() {
+    let mut host = TestHost::default();
+    let text = guest_with(&[], &works(""), &turns(50_000_000));
+    let limits = GuestLimits { memory_max_bytes: 200_000, ..roomy() };
+    let mut scripts = load(&text, core(limits), &mut host);
+    assert!(matches!(begin(&mut scripts, &mut host, 1, b"!"), Step::Paused));
+    assert!(!scripts.has_room(Callee::Rpc("test")));
 }
 
 #[test]

@@ -115,19 +115,19 @@ impl Worker {
         let of = GuestCall::Rpc { id: &call.id, payload: &call.payload };
         let step =
             self.piece(now, &mut guest, |scripts, host| scripts.call(host, id, &call.context, of));
+        let result = match step {
+            Step::Done(result) => Some(result),
+            Step::Waits(_) | Step::Paused => {
+                self.guests.of(guest.instance).cancel(id);
+                self.clear_up(now, &guest);
+                None
+            }
+        };
         let Guest { instance, origin: Some(origin), slice: Some(slice), name, .. } = guest else {
             unreachable!("a call in the batch is a client's")
         };
-        let result = match step {
-            Step::Done(result) => result,
-            Step::Waits(_) | Step::Paused => {
-                self.guests.of(instance).cancel(id);
-                self.give_left(instance);
-                self.call_ended(instance);
-                return self.undo(now, &origin, slice, call);
-            }
-        };
         self.call_ended(instance);
+        let Some(result) = result else { return self.undo(now, &origin, slice, call) };
         let is_over_time = matches!(&result, Err(error) if error.kind == ScriptFailure::OutOfTime);
         if slice.leaves || is_over_time {
             return self.undo(now, &origin, slice, call);

@@ -45,7 +45,6 @@ impl Worker {
             Ok(Returned::Rule(Some(value))) => Some(value),
             Ok(_) => Some(Value::Nil),
             Err(error) => {
-                self.stats.event_errors.up();
                 self.stats.guest_errors.note(version);
                 let location = self.place("", name, &error);
                 tracing::warn!(

@@ -17,29 +17,32 @@ use game::guest::Retired;
 
 use super::Worker;
 use super::waiting::Guest;
-use crate::guests::Instance;
 use crate::mail::LoaderMail;
 
 impl Worker {
-    /// What a call has left behind that takes long to free another thread frees.
-    pub(super) fn give_left(&mut self, instance: Instance) {
-        if let Some(left) = self.guests.take_left(instance)
+    /// A piece of this call has run, or the call was cancelled: it may have used its instance up, and have left behind
+    /// what takes long to free, which another thread frees.
+    pub(super) fn clear_up(&mut self, now: Now, guest: &Guest) {
+        if let Some(spent) = self.guests.take_spent(guest.instance) {
+            self.spent(now, guest, spent);
+        }
+        if let Some(left) = self.guests.take_left(guest.instance)
             && let Some(loader) = self.topology.loader
         {
             self.mails.push(loader.seal(&self.topology, LoaderMail::Retired(left)));
         }
     }
 
-    /// A piece of this call has used up the memory of its instance.
-    pub(super) fn spent(&mut self, now: Now, guest: &Guest, what: Retired) {
+    /// This call has used up the memory of its instance, or taken its module's last one.
+    fn spent(&mut self, now: Now, guest: &Guest, what: Retired) {
         let (name, version) = (&guest.name, guest.instance.version);
         self.send_away(now, guest);
         let place = if self.is_companion { "a core" } else { "the batch" };
         // Not under the setting's name, under which hoards are told of (`weight`).
         let text = format_args!(
             "{name} (version {version}) has used up the memory of the scripts in {place}, or lost the last \
-             instance of its module in WebAssembly by a trap: calls run at callers until it is made anew; \
-             have it keep less in tables that outlive a call, or not trap, or raise runtime.memory_max_bytes"
+             instance of its module in WebAssembly, by a trap or because it was ended while it waited: calls run at \
+             callers until it is made anew; have it keep less in tables that outlive a call, or not trap, or raise runtime.memory_max_bytes"
         );
         self.limit_log.note(now, "memory of scripts used up", text);
         let Some(loader) = self.topology.loader else {

@@ -310,10 +310,7 @@ impl Worker {
             tracing::error!(name, version, "a script left a transaction open; it was rolled back");
             let _ = self.resources.db.rollback();
         }
-        if let Some(spent) = self.guests.take_spent(guest.instance) {
-            self.spent(now, guest, spent);
-        }
-        self.give_left(guest.instance);
+        self.clear_up(now, guest);
         step
     }
 
@@ -422,7 +419,9 @@ impl Worker {
         match origin.queue {
             Queue::Caller { function, .. } | Queue::Companion { function } => {
                 let keeps = matches!(origin.queue, Queue::Caller { keeps: true, .. });
-                let used = Some(Used { needs_caller: true, ..self.used_now(origin.before) });
+                // The rest is told at the end.
+                let before = std::mem::take(&mut origin.before);
+                let used = Some(Used { needs_caller: true, ..self.used_now(before) });
                 let to = (origin.queue, origin.address.conn, origin.stream, used);
                 let line = (origin.address.core, origin.group);
                 origin.queue = Queue::Waiting { function, keeps };
@@ -548,7 +547,7 @@ impl Worker {
     pub(super) fn ask_nobody(&mut self, now: Now) {
         for (number, _) in std::mem::take(&mut self.waiting.unasked) {
             if let Some(Waiting { guest, .. }) = self.unpark(now, number) {
-                self.cancel(guest, super::script_error(Code::Internal, super::DATABASE_ERROR));
+                self.cancel(now, guest, super::script_error(Code::Internal, super::DATABASE_ERROR));
             }
         }
     }
@@ -612,7 +611,7 @@ impl Worker {
                 );
                 let location = self.waits_at(&guest, question);
                 let (code, kind) = (4, ScriptFailure::Cancelled);
-                self.cancel(guest, ScriptError { code, message, location, kind });
+                self.cancel(now, guest, ScriptError { code, message, location, kind });
             }
         }
     }
@@ -637,7 +636,7 @@ impl Worker {
         if self.waiting.unasked.len() == unasked {
             self.take_back(number, question);
         }
-        self.cancel(guest, error);
+        self.cancel(now, guest, error);
     }
 
     /// Nobody will take up the answer to a question.
@@ -651,11 +650,11 @@ impl Worker {
     }
 
     /// Ends a call that waits, with an error.
-    fn cancel(&mut self, guest: Guest, error: ScriptError) {
+    fn cancel(&mut self, now: Now, guest: Guest, error: ScriptError) {
         self.begin_call_time();
         self.used = Used::default();
         self.guests.of(guest.instance).cancel(guest.id);
-        self.give_left(guest.instance);
+        self.clear_up(now, &guest);
         self.ended(guest, Err(error));
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use event::{Input, ThreadId};
 use game::guest::{
     Answer, CallContext, CallId, Callee, GuestCall, Host, MatchContext, MatchScript, Registered,
-    Returned, ScriptError, Scripts, Step,
+    Retired, Returned, ScriptError, Scripts, Step,
 };
 use script::Sources;
 use server::mail::{Asker, CoreMail, News};
@@ -265,12 +265,14 @@ fn hooks_of_calls_are_run_there_as_well_each_for_itself() {
 }
 
 /// Guest code with room for a call only while there is said to be some, and for so many calls that wait or are paused,
-/// which all weigh as much: as of a language that has few instances.
+/// which all weigh as much: as of a language that has few instances. Without room, a call that is cancelled takes the
+/// last of them.
 struct Narrow {
     scripts: Box<dyn Scripts + Send>,
     has_room: Arc<AtomicBool>,
     kept: BTreeSet<CallId>,
     kept_max: usize,
+    is_spent: bool,
 }
 
 impl Narrow {
@@ -315,7 +317,12 @@ impl Scripts for Narrow {
 
     fn cancel(&mut self, id: CallId) {
         self.kept.remove(&id);
+        self.is_spent |= !self.has_room.load(Relaxed);
         self.scripts.cancel(id);
+    }
+
+    fn take_spent(&mut self) -> Option<Retired> {
+        std::mem::take(&mut self.is_spent).then(|| Retired::new(()))
     }
 
     fn excess_bytes(&mut self) -> usize {
@@ -351,7 +358,8 @@ impl Rig {
             if narrow == thread {
                 let (scripts, has_room) = (new.scripts, Arc::clone(&has_room));
                 let kept = BTreeSet::new();
-                new.scripts = Box::new(Narrow { scripts, has_room, kept, kept_max });
+                new.scripts =
+                    Box::new(Narrow { scripts, has_room, kept, kept_max, is_spent: false });
             }
             hooks = Some(Arc::new(of_version));
             let (to, mail) = worker.seal(&self.topology, News::Guests(new));

@@ -3,6 +3,7 @@
 //! tested beside `server::loader`.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use event::{Random, ThreadId};
 use game::guest::GuestVersion;
@@ -175,6 +176,23 @@ fn a_core_whose_memory_is_used_up_has_calls_run_elsewhere_until_it_has_another_v
     let before = rig.stat("calls_on_cores");
     assert_eq!((rig.rpc("echo", "e").as_str(), rig.stat("calls_on_cores")), ("e", before + 1));
     assert_eq!(rig.stat("jobs_waiting"), 0);
+}
+
+/// As a call in WebAssembly does that waits, if it has the last instance of its module.
+#[test]
+fn what_a_call_takes_along_that_is_cancelled_is_made_anew_as_well() {
+    let rig = rig();
+    let (loader, companion) = (rig.topology.loader.unwrap(), rig.topology.companions[0]);
+    // It knows of no other version.
+    rig.freeze(loader, true);
+    let has_room = rig.narrow(&[("m.lua", MODULE)], (companion.thread(), 0));
+    learn(&rig);
+    rig.freeze(rig.topology.rooms[0], true);
+    has_room.store(false, Relaxed);
+    let waits = rig.send_rpc(None, "ask", NO_MATCH);
+    rig.settle();
+    assert!(rig.body(waits).contains("ended while it waited"), "{}", rig.body(waits));
+    assert_eq!((rig.stat("waiting_calls_ended"), rig.posted(loader, "spent")), (1, 1));
 }
 
 #[test]
