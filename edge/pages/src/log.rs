@@ -3,7 +3,7 @@
 //! SQLite writes a frame with two calls, one for its 24 bytes of header and one for its page (`walWriteOneFrame` in
 //! wal.c), so that a commit of 100 pages makes 200 of them, none of which begins where a page of the system's does:
 //! a sixth of what an RPC that writes one object costs. Here frames that follow one another are gathered, and
-//! written when there are [`GATHERED_BYTES_MAX`] of them or when the one comes that ends the commit, which its header
+//! written when they have [`GATHERED_BYTES_MAX`] bytes or when the one comes that ends the commit, which its header
 //! says (<https://www.sqlite.org/fileformat2.html#the_write_ahead_log>, bytes 4 to 7). The commit is seen by others only
 //! after that frame's write has come back, and fails with it.
 //!
@@ -23,16 +23,18 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
 use rusqlite::ffi::{
-    SQLITE_IOERR_CLOSE, SQLITE_OK, SQLITE_OPEN_WAL, sqlite3_file, sqlite3_int64,
-    sqlite3_io_methods, sqlite3_vfs, sqlite3_vfs_find, sqlite3_vfs_register,
+    SQLITE_CANTOPEN, SQLITE_OK, SQLITE_OPEN_WAL, sqlite3_file, sqlite3_int64, sqlite3_io_methods,
+    sqlite3_vfs, sqlite3_vfs_find, sqlite3_vfs_register,
 };
 
 /// The name that connections give to open a file this way.
 pub const NAME: &CStr = c"throng";
 
 /// Of how many bytes a piece is at most, but for its last frame. Few enough to stay in a core's own cache until they
-/// are written.
+/// are written. SQLite's unix files take less than 128 KiB at a time: of a length they look at 17 bits (`seekAndWriteFd` in
+/// `os_unix.c`), and a frame of the largest pages comes on top.
 pub const GATHERED_BYTES_MAX: usize = 64 * 1_024;
+const _: () = assert!(GATHERED_BYTES_MAX <= 64 * 1_024, "a piece would be written cut short");
 
 /// Before the page of each frame.
 const HEADER_BYTES: usize = 24;
@@ -363,7 +365,7 @@ unsafe extern "C" fn open(
         let Some(methods) = (*log).pMethods.as_ref() else { return answer };
         if let (true, Some(close)) = (Methods::of(methods).is_none(), methods.xClose) {
             let _ = close(log);
-            return SQLITE_IOERR_CLOSE;
+            return SQLITE_CANTOPEN;
         }
         (*file).pMethods = &raw const OURS;
     }

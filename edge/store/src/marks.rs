@@ -5,7 +5,7 @@
 //! costs SQLite two statements, and a look at each page that is changed.
 //!
 //! In: what is asked of the transaction ([`Marks::add`], [`Marks::undo`], [`Marks::forget`]) and that a statement
-//! will write ([`Marks::write_follows`]). Out: whether the database is to be told. Not here: the statements (`sqlite`).
+//! will write, when the savepoint is set ([`Marks::set`]). Out: whether the database is to be told. Not here: the statements (`sqlite`).
 
 /// The marks of one transaction; the next one begins with none.
 #[derive(Debug, Default)]
@@ -27,13 +27,13 @@ impl Marks {
         self.pending > 0
     }
 
-    /// A statement will write. Whether a savepoint is to be set before.
-    pub(crate) fn write_follows(&mut self) -> bool {
-        let pending = std::mem::take(&mut self.pending);
-        if pending > 0 {
-            self.set.push(pending);
-        }
-        pending > 0
+    /// A savepoint is set, which stands for those.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub(crate) fn set(&mut self) {
+        assert!(self.pending > 0, "a savepoint stands for no mark");
+        self.set.push(std::mem::take(&mut self.pending));
     }
 
     /// Goes back to the last mark, which stays. Whether to the last savepoint; nothing was written otherwise.
@@ -74,8 +74,8 @@ mod tests {
         let mut marks = Marks::default();
         marks.add();
         marks.add();
-        assert!(marks.write_follows() && !marks.write_follows());
-        assert!(marks.undo());
+        marks.set();
+        assert!(!marks.are_pending() && marks.undo());
         assert!(!marks.forget(), "the outer mark is still there");
         assert!(marks.undo());
         assert!(marks.forget());
@@ -85,7 +85,7 @@ mod tests {
     fn what_writes_nothing_sets_no_savepoint() {
         let mut marks = Marks::default();
         marks.add();
-        assert!(marks.write_follows());
+        marks.set();
         marks.add();
         assert!(!marks.undo(), "nothing was written behind the inner mark");
         assert!(!marks.forget());
@@ -96,9 +96,9 @@ mod tests {
     fn a_mark_behind_something_written_has_its_own() {
         let mut marks = Marks::default();
         marks.add();
-        assert!(marks.write_follows());
+        marks.set();
         marks.add();
-        assert!(marks.write_follows());
+        marks.set();
         assert!(marks.forget() && marks.forget());
     }
 }

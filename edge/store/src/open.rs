@@ -47,8 +47,9 @@ const CACHE_KIB: u32 = 65_536;
 /// For how long a connection that does not queue waits for another writer, where it has not read yet.
 const UNQUEUED_PATIENCE: Duration = Duration::from_millis(20);
 
-/// After a checkpoint the log's file is cut to this, bytes.
-const LOG_KEPT_BYTES: u32 = 64 << 20;
+/// After a checkpoint the log's file is cut to this, bytes: to more than it has when the next one begins, a frame
+/// being a page and 24 bytes, and what is written during it, or it would be cut and grown again each time.
+const LOG_KEPT_BYTES: u32 = CHECKPOINT_PAGES / 4 * 5 * (PAGE_BYTES + 24);
 
 /// How a database is opened.
 #[derive(Clone, Copy, Debug)]

@@ -194,7 +194,7 @@ impl Sqlite {
         if std::mem::take(&mut self.is_open) {
             self.release();
         }
-        self.is_lost = false;
+        (self.is_lost, self.marks) = (false, Marks::default());
     }
 
     /// Whether the open transaction is part of a group, which may be lost already.
@@ -212,8 +212,7 @@ impl Sqlite {
             let _ = self.control("ROLLBACK");
             self.lose_group();
         }
-        self.is_open = false;
-        self.is_lost = false;
+        (self.is_open, self.is_lost, self.marks) = (false, false, Marks::default());
         ended
     }
 
@@ -258,9 +257,9 @@ impl Sqlite {
         params: &[Param<'_>],
         act: impl FnOnce(&mut Statement<'_>) -> Result<T, rusqlite::Error>,
     ) -> Result<T, DbError> {
-        let writes = self.marks.are_pending() && !self.is_readonly(sql)?;
-        if writes && self.marks.write_follows() {
+        if self.marks.are_pending() && !self.is_readonly(sql)? {
             self.control(SET_MARK)?;
+            self.marks.set();
         }
         let prepared = self.conn().prepare_cached(sql);
         let mut statement = prepared.map_err(|error| self.sort(&error))?;
@@ -372,7 +371,7 @@ impl Database for Sqlite {
             self.close();
             return Err(lost);
         }
-        self.is_open = false;
+        (self.is_open, self.marks) = (false, Marks::default());
         self.commit_or_gather()
     }
 

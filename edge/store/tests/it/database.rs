@@ -97,6 +97,25 @@ fn a_failed_statement_leaves_the_transaction_and_a_rollback_undoes_it() {
     assert_eq!(count(&mut db), 1);
 }
 
+/// Both marks are one savepoint in the database.
+#[test]
+fn what_is_kept_within_a_mark_goes_when_the_outer_one_is_gone_back_to() {
+    let (_store, mut db) = table();
+    db.begin().unwrap();
+    db.execute("INSERT INTO t VALUES (1, 'x')", &[]).unwrap();
+    db.savepoint().unwrap();
+    db.savepoint().unwrap();
+    db.execute("INSERT INTO t VALUES (2, 'y')", &[]).unwrap();
+    db.execute("INSERT INTO t VALUES (3, 'z')", &[]).unwrap();
+    db.release_savepoint().unwrap();
+    assert_eq!(count(&mut db), 3);
+    db.undo_to_savepoint().unwrap();
+    db.release_savepoint().unwrap();
+    assert_eq!(count(&mut db), 1, "what was there before stays");
+    db.commit().unwrap();
+    assert_eq!(count(&mut db), 1);
+}
+
 #[test]
 fn a_transaction_that_the_database_gave_up_is_not_committed_silently() {
     let (_store, mut db) = table();
@@ -218,7 +237,7 @@ fn the_log_is_copied_back_by_a_thread_of_its_own() {
     let file = folder.path().join("throng.db");
     let written = |path: &Path| std::fs::metadata(path).unwrap().len();
     let give_up = Instant::now() + Duration::from_mins(1);
-    // A hundred megabytes; the log's file is cut when the log begins anew.
+    // A hundred megabytes, of which the log keeps 81 MiB; the log's file is cut when the log begins anew.
     for _ in 0..100 {
         db.execute("INSERT INTO t VALUES (zeroblob(1000000))", &[]).unwrap();
     }
@@ -226,7 +245,7 @@ fn the_log_is_copied_back_by_a_thread_of_its_own() {
         let samples = store.stats().samples();
         samples.iter().find(|one| one.name == "db_checkpoints").unwrap().value
     };
-    let is_short = || written(&file) >= 80 << 20 && written(&log) <= 65 << 20;
+    let is_short = || written(&file) >= 90 << 20 && written(&log) <= 82 << 20;
     while !is_short() && Instant::now() < give_up {
         let before = copied();
         // Not the same bytes again: SQLite does not write what has not changed.
@@ -238,8 +257,8 @@ fn the_log_is_copied_back_by_a_thread_of_its_own() {
             std::thread::yield_now();
         }
     }
-    assert!(written(&file) >= 80 << 20, "{} bytes copied", written(&file));
-    assert!(written(&log) <= 65 << 20, "{} bytes of log", written(&log));
+    assert!(written(&file) >= 90 << 20, "{} bytes copied", written(&file));
+    assert!(written(&log) <= 82 << 20, "{} bytes of log", written(&log));
     assert!(copied() > 0, "SQLite copied by itself");
 }
 

@@ -251,6 +251,22 @@ pub(super) const RULES: &[Rule] = &[
         check: |_, _, told| expect(&[wins(told, 2)]),
     },
     Rule {
+        name: "two scripts who write what is nobody's both do",
+        prepare: |db, round| round.add_users(db, &["ann"]),
+        act: |db, round, who| {
+            let mut write = object_of(round, &format!(r#"{{"n":{who}}}"#), "", 1);
+            let key = format!("of round {}", round.number);
+            write.id = ObjectId { key, user_id: Uuid::nil(), ..write.id };
+            storage::write(db, round.now, Caller::Script, &[write]).map(|_| String::new())
+        },
+        check: |db, round, told| {
+            let sql = "SELECT COUNT(*) FROM storage WHERE key = $1";
+            let key = format!("of round {}", round.number);
+            let objects = number(db, sql, &[Param::Text(&key)]);
+            expect(&[wins(told, 2), ("objects", objects, 1)])
+        },
+    },
+    Rule {
         name: "nobody writes over what was locked",
         prepare: |db, round| {
             round.add_users(db, &["ann"]);
