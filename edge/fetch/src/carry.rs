@@ -306,8 +306,7 @@ impl Carrier {
         let timeout_ms = self.settings.connect_timeout_ms;
         let until = Instant::now() + Duration::from_millis(timeout_ms);
         let late = || FetchError::NoConnection { timeout_ms, phase: hop.progress.take() };
-        hop.now(Phase::Connection);
-        let connected = timeout_at(until, self.connect(payer, &hop.target, until)).await;
+        let connected = timeout_at(until, self.connect(payer, hop, until)).await;
         let stream = connected.map_err(|_| late())??;
         if !hop.target.is_tls {
             return self.exchange(stream, hop).await;
@@ -322,11 +321,13 @@ impl Carrier {
     async fn connect(
         &self,
         payer: FetchPayer,
-        target: &Target,
+        hop: &Hop<'_>,
         until: Instant,
     ) -> Result<TcpStream, FetchError> {
-        let host = || target.to_string();
-        let found = self.names.of(target, payer).await?;
+        let host = || hop.target.to_string();
+        hop.now(Phase::Name);
+        let found = self.names.of(&hop.target, payer).await?;
+        hop.now(Phase::Connection);
         let mut refused = None;
         let mut allowed: Vec<SocketAddr> = Vec::new();
         for address in found {

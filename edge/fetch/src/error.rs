@@ -11,6 +11,8 @@ pub(crate) enum Phase {
     #[default]
     #[error("its turn (fetch.requests_max, fetch.requests_per_host)")]
     Turn,
+    #[error("the addresses of {0}")]
+    Name(String),
     #[error("a connection to {0}")]
     Connection(String),
     #[error("TLS with {0}")]

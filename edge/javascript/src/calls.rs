@@ -118,8 +118,8 @@ impl JsScripts {
         }
         limits.memory_bytes = vm.limit_to(left_bytes.saturating_sub(idle_bytes));
         let max_bytes = self.limits.memory_max_bytes;
-        limits.shared =
-            (limits.memory_bytes < max_bytes).then_some(SharedMemory { max_bytes, waiting_bytes });
+        limits.shared = (waiting_bytes > 0 && limits.memory_bytes < max_bytes)
+            .then_some(SharedMemory { max_bytes, waiting_bytes });
         Ok((vm, limits))
     }
 
