@@ -3,7 +3,7 @@
 --     mkdir -p data/modules && cp examples/zone/rules.lua data/modules/
 --     throng serve --world.enabled true --world.page true --world.bots 200
 --
--- What the rules are given and may change is in docs/world/rules.md. They run on a thread of their own: what they take
+-- What the rules are given and may change is in docs/world/rules.md. They run on the thread of events: what they take
 -- too long for, the zone does by its own rules.
 
 local nk = require("nakama")
@@ -14,7 +14,7 @@ local squadron_of = {}
 -- Kills of each user since they were last shot down.
 local streaks = {}
 
--- Into the smaller squadron, some metres from its middle, with the nose towards the other one.
+-- Into the squadron that fewer have joined so far, some metres from its middle, with the nose towards the other one.
 nk.register_zone_spawn(function(context, zone)
   for _, pilot in ipairs(zone.pilots) do
     local squadron = squadron_of[pilot.user_id]

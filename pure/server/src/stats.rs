@@ -437,7 +437,7 @@ counters! {
         counter zone_rules_late,
         /// What rules returned and meant nothing, each part by itself: the zone's own rules took its place.
         counter zone_rules_refused,
-        /// What rules were not asked of, because as much as may waited for them, or they rested.
+        /// Pilots, hits and kills that rules were not asked of, because as many as may waited for them.
         counter zone_rules_left_out,
         /// News of who was shot down that were sent, once for each of who flies.
         counter zone_news,

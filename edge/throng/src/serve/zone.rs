@@ -46,6 +46,7 @@ pub(super) fn saved(
 fn refusal(damaged: &Damaged, config: &Config) -> anyhow::Error {
     let cure = match damaged {
         Damaged::Side { saved_m, .. } => format!("set `world.side_m` to {saved_m}"),
+        Damaged::Version { .. } => "start the version of throng that wrote it".to_owned(),
         _ => "restore the folder from a backup".to_owned(),
     };
     anyhow::anyhow!(

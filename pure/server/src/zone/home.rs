@@ -552,12 +552,15 @@ impl Home {
         }
         let Some(open) = self.open.take() else { unreachable!("it was open") };
         self.judge(&open, stats);
-        self.struck(now, &open, stats);
+        self.struck(now, &open);
         self.shot_down(now, &open, stats);
         self.ask_rules(now, stats);
         self.save(now, &open, stats);
-        let news = self.feed.take(self.director.tick(), self.settings.tick_rate_hz);
-        self.news = news.map(|news| news.encode());
+        // Of two ticks that end in one turn the first has told.
+        if self.news.is_none() {
+            let news = self.feed.take(self.director.tick(), self.settings.tick_rate_hz);
+            self.news = news.map(|news| news.encode());
+        }
         stats.zone_cells.set(open.published.len() as u64);
         self.draw(&open, stats);
         self.newest = Some(open.published.into());

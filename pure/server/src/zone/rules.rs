@@ -1,8 +1,8 @@
 //! What waits for rules of scripts, a line for each rule, and how long the zone waits for them.
 //!
 //! Of each rule one question is under way at a time, about all that has come for it since the one before, up to a
-//! bound. What has waited for `world.rules_wait_ms` is done by the zone's own rules, and so is all that comes while
-//! an answer is overdue, and for a while after a rule has failed: a second, twice as long for each failure behind
+//! bound. What has waited for `world.rules_wait_ms` to be asked of, or for an answer since, is done by the zone's own rules, and so
+//! is all that comes while an answer is overdue, and for a while after a rule has failed: a second, twice as long for each failure behind
 //! another. So a rule costs no tick anything, whatever it does.
 //!
 //! Data in: what has happened, answers. Data out: questions, and what is to be done without a rule. What is
@@ -41,6 +41,8 @@ pub(super) struct Line<T> {
     overdue: Option<(u64, u64)>,
     failures: u32,
     rests_until_ns: u64,
+    /// What could not wait, because as much as may waited, since it was asked for.
+    left_out: u64,
 }
 
 /// A question that is under way.
@@ -48,6 +50,8 @@ pub(super) struct Line<T> {
 struct Asked<T> {
     number: u64,
     since_ns: u64,
+    /// Whether modules have had a new version since: its failure is none of the rule's that there is now.
+    is_of_before: bool,
     items: Vec<T>,
 }
 
@@ -67,12 +71,18 @@ impl<T> Line<T> {
             overdue: None,
             failures: 0,
             rests_until_ns: 0,
+            left_out: 0,
         }
     }
 
-    /// Modules have a new version, with this rule or without.
+    /// Modules have a new version, with this rule or without. What the one before is asked it may answer; nothing waits
+    /// for it if it is late.
     pub(super) fn register(&mut self, is_there: bool) {
         (self.is_there, self.failures, self.rests_until_ns) = (is_there, 0, 0);
+        self.overdue = None;
+        if let Some(asked) = &mut self.asked {
+            asked.is_of_before = true;
+        }
     }
 
     /// Whether what happens now waits for the rule.
@@ -90,11 +100,20 @@ impl<T> Line<T> {
     /// # Errors
     /// It is given back if it does not wait for the rule.
     pub(super) fn push(&mut self, now_ns: u64, item: T) -> Result<(), T> {
-        if !self.is_on(now_ns) || self.room() == 0 {
+        if !self.is_on(now_ns) {
+            return Err(item);
+        }
+        if self.room() == 0 {
+            self.left_out += 1;
             return Err(item);
         }
         self.waiting.push_back((now_ns, item));
         Ok(())
+    }
+
+    /// How much could not wait, because as much as may waited, since this was asked last.
+    pub(super) fn take_left_out(&mut self) -> u64 {
+        std::mem::take(&mut self.left_out)
     }
 
     /// What the rule is to be asked of now, if anything, in a question of this number.
@@ -103,9 +122,9 @@ impl<T> Line<T> {
             return None;
         }
         let count = self.waiting.len().min(self.items_max);
-        let since_ns = self.waiting.front().map_or(now_ns, |(since_ns, _)| *since_ns);
         let items = self.waiting.drain(..count).map(|(_, item)| item).collect();
-        let asked = self.asked.insert(Asked { number, since_ns, items });
+        let asked = Asked { number, since_ns: now_ns, is_of_before: false, items };
+        let asked = self.asked.insert(asked);
         Some(&asked.items)
     }
 
@@ -117,7 +136,9 @@ impl<T> Line<T> {
         let is_overdue = asked.is_some();
         let mut items = Vec::new();
         if let Some(asked) = asked {
-            self.overdue = Some((asked.number, now_ns + LOST_NS));
+            if !asked.is_of_before {
+                self.overdue = Some((asked.number, now_ns + LOST_NS));
+            }
             items = asked.items;
         }
         let is_on = self.is_on(now_ns);
@@ -136,9 +157,10 @@ impl<T> Line<T> {
     ) -> Option<Vec<T>> {
         let asked = self.asked.take_if(|asked| asked.number == number);
         let overdue = self.overdue.take_if(|(late, _)| *late == number);
-        if asked.is_some() && !has_failed {
+        let is_of_now = asked.as_ref().is_some_and(|asked| !asked.is_of_before);
+        if is_of_now && !has_failed {
             self.failures = 0;
-        } else if asked.is_some() || overdue.is_some() {
+        } else if is_of_now || overdue.is_some() {
             // One that answers too late has failed as well.
             let doubled = self.failures.min(REST_DOUBLED_MAX);
             self.rests_until_ns = now_ns + (REST_NS << doubled);
@@ -173,7 +195,9 @@ mod tests {
         assert_eq!(line.answered(6, (1, false)).unwrap(), (0..64).collect::<Vec<_>>());
         assert_eq!(line.ask(6, 2).unwrap(), (64..100).collect::<Vec<_>>());
         let taken = (0..400).filter(|item| line.push(7, *item).is_ok()).count();
-        assert_eq!(taken, 256);
+        assert_eq!((taken, line.take_left_out(), line.take_left_out()), (256, 400 - 256, 0));
+        line.register(false);
+        assert_eq!((line.push(8, 1), line.take_left_out()), (Err(1), 0), "none is asked");
     }
 
     #[test]
@@ -190,6 +214,48 @@ mod tests {
         assert_eq!(line.answered(2 * WAIT_NS, (1, false)), None);
         assert_eq!(line.push(2 * WAIT_NS + REST_NS - 1, 4), Err(4));
         assert_eq!(line.push(2 * WAIT_NS + REST_NS, 5), Ok(()));
+    }
+
+    /// Each answer takes 150 ms, and something happens in each tick.
+    #[test]
+    fn a_rule_that_answers_in_time_is_not_late_however_much_happens_meanwhile() {
+        let mut line = line();
+        let (mut due_ns, mut asked) = (u64::MAX, 0);
+        for tick in 0..200 {
+            let now_ns = tick * 50_000_000;
+            assert_eq!(line.take_overdue(now_ns, WAIT_NS), (vec![], false), "tick {tick}");
+            if now_ns >= due_ns {
+                assert!(line.answered(now_ns, (asked, false)).is_some());
+                due_ns = u64::MAX;
+            }
+            line.push(now_ns, 1).unwrap();
+            if line.ask(now_ns, tick).is_some() {
+                (due_ns, asked) = (now_ns + 150_000_000, tick);
+            }
+        }
+        assert!(asked > 190);
+    }
+
+    #[test]
+    fn what_the_version_before_does_is_not_held_against_a_new_one() {
+        let mut line = line();
+        line.push(0, 1).unwrap();
+        line.ask(0, 1).unwrap();
+        line.register(true);
+        assert_eq!(line.answered(1, (1, true)), Some(vec![1]));
+        assert!(line.is_on(1), "the one before has failed");
+        line.push(1, 2).unwrap();
+        line.ask(1, 2).unwrap();
+        assert_eq!(line.take_overdue(1 + WAIT_NS, WAIT_NS), (vec![2], true));
+        line.register(true);
+        assert!(line.is_on(1 + WAIT_NS), "nothing waits for its answer");
+        assert_eq!(line.answered(2 * WAIT_NS, (2, false)), None);
+        assert!(line.is_on(2 * WAIT_NS));
+        line.push(2 * WAIT_NS, 3).unwrap();
+        line.ask(2 * WAIT_NS, 3).unwrap();
+        line.register(true);
+        assert_eq!(line.take_overdue(3 * WAIT_NS, WAIT_NS), (vec![3], true));
+        assert!(line.is_on(3 * WAIT_NS));
     }
 
     #[test]

@@ -56,15 +56,15 @@ impl Home {
             self.saving.downed(downed);
             let (victim, by) = (self.steers(downed.victim), self.steers(downed.by));
             let is_of_pilots = victim.is_some() || by.is_some();
-            let mut downing = Downing { downed, victim, by };
-            if is_of_pilots && self.rules.score.is_on(now.mono_ns) {
-                match self.rules.score.push(now.mono_ns, downing) {
-                    Ok(()) => continue,
-                    Err(back) => downing = back,
-                }
-                stats.zone_rules_left_out.up();
+            let downing = Downing { downed, victim, by };
+            let own = if is_of_pilots {
+                self.rules.score.push(now.mono_ns, downing).err()
+            } else {
+                Some(downing)
+            };
+            if let Some(downing) = own {
+                self.settle(&downing, Verdict::default(), stats);
             }
-            self.settle(&downing, Verdict::default(), stats);
         }
     }
 

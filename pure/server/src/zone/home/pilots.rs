@@ -178,7 +178,10 @@ impl Home {
     /// A session waits no more.
     fn give_up(&mut self, session_id: Uuid) {
         if let Some(Arriving { member, address }) = self.arriving.remove(&session_id) {
-            return self.uncount(member.presence.user_id, address);
+            // It counts on as one whose ship has gone: whoever comes and leaves again and again fills the rule's line.
+            let until = self.director.tick() + Slots::REST_TICKS;
+            self.resting.push_back((until, member.presence.user_id, address));
+            return;
         }
         let Some((member, address)) = self.waiting.remove(&session_id) else { return };
         let had_place = self.admission.leave(session_id.as_u128());

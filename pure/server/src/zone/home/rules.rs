@@ -119,7 +119,7 @@ impl Home {
 
     /// Hits of a tick that have cost nothing yet, in an order that does not tell of cells. Those between ships
     /// without pilots are no rule's.
-    pub(super) fn struck(&mut self, now: Now, open: &Open, stats: &RoomStats) {
+    pub(super) fn struck(&mut self, now: Now, open: &Open) {
         let all = open.published.iter().flat_map(|published| &published.hits);
         let mut all: Vec<Hit> = all.copied().collect();
         all.sort_unstable();
@@ -135,7 +135,6 @@ impl Home {
             if !is_of_pilots {
                 self.cost(hit, hit.damage());
             } else if self.rules.hit.push(now.mono_ns, struck).is_err() {
-                stats.zone_rules_left_out.up();
                 self.cost(hit, hit.damage());
             }
         }
@@ -178,6 +177,9 @@ impl Home {
             self.rules.asks.push(ZoneAsk { home: self.me, rule, number, argument });
         }
         self.rules.number += ZoneRule::ALL.len() as u64;
+        let Rules { spawn, hit, score, .. } = &mut self.rules;
+        let left_out = spawn.take_left_out() + hit.take_left_out() + score.take_left_out();
+        stats.zone_rules_left_out.add(left_out);
     }
 
     /// What has waited for too long is done by the zone's own rules.
@@ -290,6 +292,10 @@ impl Home {
             return;
         }
         let passed = self.director.tick().saturating_sub(downing.downed.tick);
+        if passed >= u32::from(DOWN_TICKS) {
+            // It is whole again, or another one has shot it down since.
+            return;
+        }
         let left = u32::from(ticks).saturating_sub(passed).max(1);
         let ticks = u8::try_from(left).unwrap_or(u8::MAX);
         self.director.rule(Ruling::Respawn { ship: downing.downed.victim, ticks });
