@@ -20,8 +20,8 @@ use super::table::{Spread, whole};
 use crate::docs;
 use crate::repository::path_with;
 
-/// The server of every scenario.
-const SERVER: &str = "throng serve --data_dir data --logger.level warn --metrics.prometheus_port 9100 \
+/// The server of every scenario. It logs where its metrics are, which `throng load` reads there.
+const SERVER: &str = "throng serve --data_dir data --metrics.prometheus_port 9100 \
                       --world.enabled true --world.players_max 5000 --world.ships_per_address 0";
 /// Four rooms that may use a two-hundredth of a tick each for cells: a load that 1,000 ships are already.
 const ROOMS: &str = " --engine.rooms 4 --world.cells_permille 5";
@@ -245,6 +245,9 @@ fn measure(
     command.env("PATH", path_with(throng)?);
     quiet(&mut command).with_context(|| case.name)?;
     let mut result = record::read_run(&scratch.join(OUT))?.0;
+    if result.pointer("/zone/server").is_none_or(Value::is_null) {
+        bail!("{}: the server has not told of its metrics, or they did not answer", case.name);
+    }
     // The seconds would be most of the record; what the picture needs of them is in the zone's part.
     for name in ["series", "series_unix_ms"] {
         result.as_object_mut().and_then(|fields| fields.remove(name));
