@@ -132,9 +132,7 @@ impl Home {
             let (victim, by) = (self.steers(hit.victim), self.steers(hit.by));
             let is_of_pilots = victim.is_some() || by.is_some();
             let struck = Struck { hit, victim, by };
-            if !is_of_pilots {
-                self.cost(hit, hit.damage());
-            } else if self.rules.hit.push(now.mono_ns, struck).is_err() {
+            if !is_of_pilots || self.rules.hit.push(now.mono_ns, struck).is_err() {
                 self.cost(hit, hit.damage());
             }
         }
