@@ -8,7 +8,8 @@
 //! sampled, because nobody here is told of them first hand.
 //!
 //! Whether a pilot knows **who it should** is looked at the other way round: of each snapshot some own ship is
-//! drawn, whoever knows it. One that has been well within the pilot's sight for [`SIGHT_TICKS`] has to be known,
+//! drawn, whoever knows it. One that has been well within the pilot's sight for [`SIGHT_TICKS`] has to be known, if it was
+//! still there in that tick, which its own pilot has heard some seconds later;
 //! one that has been well beyond it for as long must not be. Where far crowds are told as summaries, only the second is
 //! judged.
 //!
@@ -93,6 +94,8 @@ pub(super) struct Trace {
     /// Slots of own ships that are there, or were until lately.
     slots: Vec<u32>,
     samples: VecDeque<Sample>,
+    /// Who was not known to a pilot that should have known them in a tick, if they were still there then.
+    missed: VecDeque<(u32, EntityId)>,
     pub(super) schedule: Schedule,
 }
 
@@ -136,6 +139,15 @@ impl Trace {
         while let Some(sample) = self.samples.pop_front_if(|it| it.tick + WAIT_TICKS <= newest) {
             self.compare(&sample, record);
         }
+        while let Some((tick, id)) = self.missed.pop_front_if(|it| it.0 + WAIT_TICKS <= newest) {
+            record.unseen += u64::from(self.was_there(id, tick));
+        }
+    }
+
+    /// Whether a ship's own pilot was told of it in a tick or later.
+    fn was_there(&self, id: EntityId, tick: u32) -> bool {
+        let ship = self.ships.get(id.slot as usize).and_then(Option::as_ref);
+        ship.is_some_and(|ship| ship.generation == id.generation && ship.last >= tick)
     }
 
     fn own(&mut self, pilot: &Pilot, tick: u32) {
@@ -171,14 +183,15 @@ impl Trace {
     }
 
     /// Whether the pilot knows a ship that it should, or one that it should not know any more.
-    fn look_for(&self, pilot: &Pilot, (tick, id): (u32, EntityId), record: &mut ZoneRecord) {
+    fn look_for(&mut self, pilot: &Pilot, (tick, id): (u32, EntityId), record: &mut ZoneRecord) {
         let Some(sight) = self.sight(pilot, (tick, id)) else { return };
         let known = pilot.view.get(id.slot);
         let is_known = known.is_some_and(|known| known.generation == id.generation);
         match sight {
             Sight::Within if pilot.is_summarised(tick, SIGHT_TICKS) => {}
             Sight::Within if is_known => record.seen += 1,
-            Sight::Within => record.unseen += 1,
+            Sight::Within if self.missed.len() < SAMPLES_MAX => self.missed.push_back((tick, id)),
+            Sight::Within => {}
             Sight::Beyond => record.lingering += u64::from(is_known),
         }
     }

@@ -44,8 +44,9 @@ fn fly(told: impl Fn(u32) -> Option<i32>) -> ZoneRecord {
     all
 }
 
-/// Two pilots for twenty seconds, `apart_m` from each other. Whether each is told of the other, once.
-fn apart(apart_m: i32, is_told: bool, has_summaries: bool) -> ZoneRecord {
+/// Two pilots for twenty seconds, `apart_m` from each other. Whether each is told of the other, once; and when the second one
+/// leaves, of which the first is told at once.
+fn apart(apart_m: i32, is_told: bool, has_summaries: bool, leaves_at: Option<u32>) -> ZoneRecord {
     let mut trace = Trace::default();
     let mut random = Stream::new(1, 1);
     let mut all = ZoneRecord::default();
@@ -57,11 +58,14 @@ fn apart(apart_m: i32, is_told: bool, has_summaries: bool) -> ZoneRecord {
         })
         .collect();
     for tick in 0..SIGHT_TICKS + 200 {
-        for (slot, pilot) in (0..).zip(&mut pilots) {
+        let has_left = leaves_at.is_some_and(|it| tick >= it);
+        for (slot, pilot) in (0..).zip(&mut pilots).take(if has_left { 1 } else { 2 }) {
             let at = |slot: u32| record(if slot == 0 { 0 } else { apart_m * UNITS });
             let full = |slot| (slot, Update::Full { generation: 3, record: at(slot) });
             let is_due = is_told && tick == 0;
-            let updates = (0..2).filter(|it| *it == slot || is_due).map(full).collect();
+            let updates = (0..2).filter(|it| *it == slot || is_due).map(full);
+            let gone = (leaves_at == Some(tick)).then_some((1, Update::Gone));
+            let updates = updates.chain(gone).collect();
             let far = Summary { bin: 7, count: 9, middle: (0, 0) };
             let summaries = if has_summaries { vec![far] } else { Vec::new() };
             let snapshot =
@@ -79,7 +83,7 @@ fn apart(apart_m: i32, is_told: bool, has_summaries: bool) -> ZoneRecord {
 #[test]
 fn who_should_be_in_sight_and_is_never_told_of_is_noticed() {
     let told = |apart_m, is_told, has_summaries| {
-        let all = apart(apart_m, is_told, has_summaries);
+        let all = apart(apart_m, is_told, has_summaries, None);
         (all.seen > 100, all.unseen > 100, all.lingering > 100)
     };
     assert_eq!(told(300, true, false), (true, false, false));
@@ -92,6 +96,12 @@ fn who_should_be_in_sight_and_is_never_told_of_is_noticed() {
     );
     assert_eq!(told(700, false, false), (false, false, false));
     assert_eq!(told(700, true, false), (false, false, true));
+}
+
+#[test]
+fn who_has_just_left_is_not_looked_for() {
+    let all = apart(300, true, false, Some(SIGHT_TICKS + 100));
+    assert!(all.seen > 100 && all.unseen == 0, "{} and {}", all.seen, all.unseen);
 }
 
 #[test]
