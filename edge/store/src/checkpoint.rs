@@ -1,6 +1,7 @@
 //! Copies the log back into the database's file, on a thread of its own: whoever commits only says
 //! how long the log has become. Most of it is copied while others write; for the last pages the
-//! write lock is held, so that the log is copied whole and the next writer begins it anew.
+//! write lock is held, so that the log is copied whole and the next writer begins it anew. A reader of an older state
+//! keeps it from that; where that lasts until the log is too long, writers wait for those who read by then.
 //!
 //! Not here: the last checkpoint of all, which SQLite makes when the last connection is closed.
 
@@ -23,6 +24,10 @@ pub(crate) const CHECKPOINT_PAGES: u32 = 32_768;
 /// When the log has become so long all the same (128 MiB), because the thread is not given the time,
 /// whoever commits copies it.
 const LOG_PAGES_MAX: u32 = 2 * CHECKPOINT_PAGES;
+
+/// How long the thread waits, with the write lock, for those who read older states of a log that is too long. Statements of
+/// guests have less (`runtime.sql_budget_ms`, 500 by default).
+const READERS_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long the thread waits for the write lock; then the log goes on until the next commit.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
@@ -85,6 +90,7 @@ impl Checkpoints {
         reporter: Arc<Reporter>,
     ) -> std::io::Result<Self> {
         let bell = Arc::new(Bell::default());
+        conn.busy_timeout(READERS_PATIENCE).map_err(std::io::Error::other)?;
         let copier = Copier { bell: Arc::clone(&bell), conn, lock, reporter };
         let thread = std::thread::Builder::new().name("checkpoints".to_owned());
         Ok(Self { thread: Some(thread.spawn(move || copier.run())?), bell })
@@ -156,16 +162,28 @@ impl Copier {
         copy(&self.conn)?;
         // The rest, which is little: only a log that is copied whole is begun anew.
         if self.lock.acquire(Writer::Server, LOCK_PATIENCE) {
-            let copied = copy(&self.conn);
+            let mut left = copy(&self.conn);
+            if matches!(left, Ok(pages) if pages >= LOG_PAGES_MAX) {
+                // Who begins to read while nobody writes reads the newest state, and keeps nothing.
+                left = checkpoint(&self.conn, "PRAGMA wal_checkpoint(RESTART)");
+            }
             self.lock.release();
-            copied?;
+            left?;
         }
         Ok(())
     }
 }
 
-/// Copies what is there now, as far as readers of older states let it.
-fn copy(conn: &Connection) -> Result<(), rusqlite::Error> {
-    let mut statement = conn.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?;
-    statement.query_row([], |_| Ok(()))
+/// Copies what is there now, as far as readers of older states let it. Gives how many pages the log has, 0 if all of them
+/// are copied.
+fn copy(conn: &Connection) -> Result<u32, rusqlite::Error> {
+    checkpoint(conn, "PRAGMA wal_checkpoint(PASSIVE)")
+}
+
+fn checkpoint(conn: &Connection, sql: &str) -> Result<u32, rusqlite::Error> {
+    let mut statement = conn.prepare_cached(sql)?;
+    // Whether somebody was in the way, and -1 twice if there is no log.
+    let (log, copied): (i64, i64) =
+        statement.query_row([], |row| Ok((row.get(1)?, row.get(2)?)))?;
+    Ok(if copied < log { u32::try_from(log).unwrap_or(u32::MAX) } else { 0 })
 }

@@ -262,6 +262,42 @@ fn the_log_is_copied_back_by_a_thread_of_its_own() {
     assert!(copied() > 0, "SQLite copied by itself");
 }
 
+/// Two threads read all the time, each an older state for a tenth of a second or more, and there is always one of them.
+#[test]
+fn readers_of_older_states_do_not_let_the_log_grow_without_end() {
+    let folder = Folder::new();
+    let store = Store::open(folder.path()).unwrap();
+    let mut db = store.connect().unwrap();
+    db.execute("CREATE TABLE t (x)", &[]).unwrap();
+    for _ in 0..20 {
+        db.execute("INSERT INTO t VALUES (randomblob(1000000))", &[]).unwrap();
+    }
+    let (file, log) = (folder.path().join("throng.db"), folder.path().join("throng.db-wal"));
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let mut longest = 0;
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let reader = rusqlite::Connection::open(&file).unwrap();
+                let long = "WITH RECURSIVE c(x) AS (SELECT COUNT(*) * 0 FROM t UNION ALL \
+                    SELECT x + 1 FROM c WHERE x < 2000000) SELECT MAX(x) FROM c";
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    let max: i64 = reader.query_row(long, [], |row| row.get(0)).unwrap();
+                    assert_eq!(max, 2_000_000);
+                }
+            });
+        }
+        for row in 0..400 {
+            let sql =
+                format!("UPDATE t SET x = randomblob(1000000) WHERE rowid = {}", row % 20 + 1);
+            db.execute(&sql, &[]).unwrap();
+            longest = longest.max(std::fs::metadata(&log).unwrap().len());
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    assert!(longest <= 200 << 20, "{longest} bytes of log");
+}
+
 fn syncs(store: &Store) -> u64 {
     let samples = store.stats().samples();
     samples.iter().find(|one| one.name == "db_syncs").unwrap().value
