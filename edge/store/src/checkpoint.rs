@@ -25,7 +25,8 @@ pub(crate) const CHECKPOINT_PAGES: u32 = 32_768;
 /// whoever commits copies it.
 const LOG_PAGES_MAX: u32 = 2 * CHECKPOINT_PAGES;
 
-/// How long the thread waits, with the write lock, for those who read older states of a log that is too long. Statements of
+/// How long the thread waits, with the write lock, for those who read older states of a log that is too long, and once more
+/// for all who read it. Statements of
 /// guests have less (`runtime.sql_budget_ms`, 500 by default).
 const READERS_PATIENCE: Duration = Duration::from_secs(1);
 
