@@ -26,8 +26,7 @@ pub(crate) const CHECKPOINT_PAGES: u32 = 32_768;
 const LOG_PAGES_MAX: u32 = 2 * CHECKPOINT_PAGES;
 
 /// How long the thread waits, with the write lock, for those who read older states of a log that is too long, and once more
-/// for all who read it. Statements of
-/// guests have less (`runtime.sql_budget_ms`, 500 by default).
+/// for all who read it. Statements of guests have less (`runtime.sql_budget_ms`, 500 by default).
 const READERS_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long the thread waits for the write lock; then the log goes on until the next commit.

@@ -349,13 +349,13 @@ impl Database for Sqlite {
         self.check_group()?;
         if self.is_grouped() {
             self.control(BEGIN_JOINED)?;
-            (self.is_open, self.marks) = (true, Marks::default());
+            self.is_open = true;
             return Ok(());
         }
         self.end_reading()?;
         self.shared.check_file()?;
         self.lock_and_begin()?;
-        (self.is_open, self.marks) = (true, Marks::default());
+        self.is_open = true;
         self.is_touched = true;
         Ok(())
     }

@@ -1,6 +1,8 @@
 //! The door itself: parameters, errors, transactions, threads.
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use game::db::{Cell, Database as _, DbError, Param};
@@ -273,7 +275,7 @@ fn readers_of_older_states_do_not_let_the_log_grow_without_end() {
         db.execute("INSERT INTO t VALUES (randomblob(1000000))", &[]).unwrap();
     }
     let (file, log) = (folder.path().join("throng.db"), folder.path().join("throng.db-wal"));
-    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let is_over = AtomicBool::new(false);
     let mut longest = 0;
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -281,19 +283,22 @@ fn readers_of_older_states_do_not_let_the_log_grow_without_end() {
                 let reader = rusqlite::Connection::open(&file).unwrap();
                 let long = "WITH RECURSIVE c(x) AS (SELECT COUNT(*) * 0 FROM t UNION ALL \
                     SELECT x + 1 FROM c WHERE x < 2000000) SELECT MAX(x) FROM c";
-                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                while !is_over.load(Relaxed) {
                     let max: i64 = reader.query_row(long, [], |row| row.get(0)).unwrap();
                     assert_eq!(max, 2_000_000);
                 }
             });
         }
-        for row in 0..400 {
+        let written = (0..400).try_for_each(|row| {
             let sql =
                 format!("UPDATE t SET x = randomblob(1000000) WHERE rowid = {}", row % 20 + 1);
-            db.execute(&sql, &[]).unwrap();
+            db.execute(&sql, &[])?;
             longest = longest.max(std::fs::metadata(&log).unwrap().len());
-        }
-        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+            Ok::<(), DbError>(())
+        });
+        // Also if it has failed: they would read without end.
+        is_over.store(true, Relaxed);
+        written.unwrap();
     });
     assert!(longest <= 200 << 20, "{longest} bytes of log");
 }

@@ -179,9 +179,7 @@ impl Home {
     fn give_up(&mut self, session_id: Uuid) {
         if let Some(Arriving { member, address }) = self.arriving.remove(&session_id) {
             // It counts on as one whose ship has gone: whoever comes and leaves again and again fills the rule's line.
-            let until = self.director.tick() + Slots::REST_TICKS;
-            self.resting.push_back((until, member.presence.user_id, address));
-            return;
+            return self.rest(member.presence.user_id, address);
         }
         let Some((member, address)) = self.waiting.remove(&session_id) else { return };
         let had_place = self.admission.leave(session_id.as_u128());
@@ -205,8 +203,7 @@ impl Home {
             self.controls.leave(pilot.ship);
             self.director.leave(pilot.ship);
             self.saving.leave(pilot.ship);
-            let until = self.director.tick() + Slots::REST_TICKS;
-            self.resting.push_back((until, user_id, pilot.address));
+            self.rest(user_id, pilot.address);
         }
         let audience = &mut self.audiences[usize::from(pilot.room)];
         audience.viewers -= 1;
@@ -216,6 +213,11 @@ impl Home {
         if audience.comes.len() == known {
             audience.goes.push(session_id);
         }
+    }
+
+    /// A ship that goes counts for its user and address as long as its slot rests.
+    fn rest(&mut self, user_id: Uuid, address: Option<u128>) {
+        self.resting.push_back((self.director.tick() + Slots::REST_TICKS, user_id, address));
     }
 
     /// Ships that went long ago count for nobody any more.

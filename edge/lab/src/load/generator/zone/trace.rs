@@ -140,14 +140,15 @@ impl Trace {
             self.compare(&sample, record);
         }
         while let Some((tick, id)) = self.missed.pop_front_if(|it| it.0 + WAIT_TICKS <= newest) {
-            record.unseen += u64::from(self.was_there(id, tick));
+            // Its own pilot was told of it then, or later.
+            record.unseen += u64::from(self.ship(id).is_some_and(|ship| ship.last >= tick));
         }
     }
 
-    /// Whether a ship's own pilot was told of it in a tick or later.
-    fn was_there(&self, id: EntityId, tick: u32) -> bool {
-        let ship = self.ships.get(id.slot as usize).and_then(Option::as_ref);
-        ship.is_some_and(|ship| ship.generation == id.generation && ship.last >= tick)
+    /// An own ship that is there, or was until lately.
+    fn ship(&self, id: EntityId) -> Option<&Ship> {
+        let ship = self.ships.get(id.slot as usize)?.as_ref();
+        ship.filter(|ship| ship.generation == id.generation)
     }
 
     fn own(&mut self, pilot: &Pilot, tick: u32) {
@@ -223,9 +224,8 @@ impl Trace {
     }
 
     fn compare(&self, sample: &Sample, record: &mut ZoneRecord) {
-        let ship = self.ships.get(sample.id.slot as usize).and_then(Option::as_ref);
-        let ship = ship.filter(|it| it.generation == sample.id.generation);
-        let kept = ship.and_then(|it| it.records[(sample.tick % KEPT_TICKS) as usize]);
+        let kept =
+            self.ship(sample.id).and_then(|it| it.records[(sample.tick % KEPT_TICKS) as usize]);
         match kept.filter(|(tick, _)| *tick == sample.tick) {
             None => record.unknown += 1,
             Some((_, truth)) if sample.is_told && truth != sample.record => record.different += 1,
