@@ -15,6 +15,10 @@
 //! user's calls by what the pieces of each have taken. That is a guess, because a collection in the middle of a
 //! piece hides what the piece takes: so it is looked again when calls have ended.
 //!
+//! Where more users have calls that wait than there are categories, some share one, and what each of them holds is that
+//! guess, too. What none of them is known to have taken is of all of them alike: of whose piece it was hidden nobody knows, and
+//! whoever holds little would else be taken to hold what a neighbour does.
+//!
 //! Not here: who is to end, which is the thread's business (`Scripts::excess_bytes`), and the collector (`vm`). A text that calls of
 //! several users have is there once, and the weight of whoever had it first.
 
@@ -23,6 +27,7 @@ use std::collections::BTreeMap;
 use game::fetch::Principal;
 use game::guest::CallId;
 use mlua::Lua;
+use tables::CATEGORIES;
 
 use crate::vm::Vm;
 
@@ -42,6 +47,9 @@ const LOOK_PART: usize = 16;
 /// When so much more of the VM's memory has been taken with the category that is nobody's, another one is: what is
 /// garbage there weighs upon whoever gets it, until all is collected.
 const NOBODYS_PART: usize = 64;
+
+/// What is in a category is no reason to look for another one, if it is no more than this part of the VM's memory.
+const LITTLE_PART: usize = 1024;
 
 /// Whose call it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,7 +73,7 @@ pub(crate) struct Weights {
     /// Those with calls that wait or are paused.
     owners: BTreeMap<Whose, Owner>,
     /// By their category.
-    shares: Box<[Share; tables::CATEGORIES as usize]>,
+    shares: Box<[Share; CATEGORIES as usize]>,
     /// The category of those who have no such calls, and how much in it makes another one that.
     nobodys: u8,
     nobodys_max_bytes: usize,
@@ -125,7 +133,7 @@ pub(crate) struct Begun {
 
 /// Those for calls.
 fn categories() -> std::ops::Range<u8> {
-    FIRST..tables::CATEGORIES
+    FIRST..CATEGORIES
 }
 
 /// `bytes * part / whole`.
@@ -141,7 +149,7 @@ impl Weights {
         Self {
             memory_max_bytes,
             owners: BTreeMap::new(),
-            shares: Box::default(),
+            shares: Box::new([Share::default(); CATEGORIES as usize]),
             nobodys: FIRST,
             nobodys_max_bytes: memory_max_bytes / NOBODYS_PART,
             looked_bytes: 0,
@@ -187,10 +195,27 @@ impl Weights {
         }
         let is_owned = share.owners > 0;
         if was_kept && !is_kept {
-            self.leave(whose, id);
+            self.finish(lua, whose, id);
         }
         if category == self.nobodys && (is_owned || bytes > self.nobodys_max_bytes) {
             self.choose(lua);
+        }
+    }
+
+    /// A call that waited or was paused has ended by itself: with its owner's last one, what they held weighs upon nobody
+    /// who shares their category.
+    fn finish(&mut self, lua: &Lua, whose: Whose, id: CallId) {
+        let Some(owner) = self.owners.get(&whose) else {
+            unreachable!("{whose:?} has no call that waits")
+        };
+        let category = owner.category;
+        let is_shared = self.shares[usize::from(category)].owners > 1;
+        let others_bytes = (is_shared && owner.calls.len() == 1)
+            .then(|| self.held_bytes(lua, category).saturating_sub(self.owner_bytes(lua, owner)));
+        let is_gone = self.leave(whose, id);
+        if let Some(others_bytes) = others_bytes {
+            assert!(is_gone, "{whose:?} had another call");
+            self.shares[usize::from(category)].held_max_bytes = others_bytes;
         }
     }
 
@@ -228,13 +253,20 @@ impl Weights {
         }
     }
 
-    /// Those with no calls that wait have another category: of those with the fewest owners the one with the least in it.
+    /// Those with no calls that wait have another category: the next one that is nobody's and as good as empty, or, of
+    /// those with the fewest owners, the one with the least in it.
     fn choose(&mut self, lua: &Lua) {
-        let all = categories().map(|category| {
+        let count = CATEGORIES - FIRST;
+        let all = (1..=count).map(|step| {
+            let category = FIRST + (self.nobodys - FIRST + step) % count;
             let owners = self.shares[usize::from(category)].owners;
             (owners, tables::category_bytes(lua, category), category)
         });
-        let Some((_, bytes, category)) = all.min() else { unreachable!("there are categories") };
+        let little_bytes = self.memory_max_bytes / LITTLE_PART;
+        let is_free = |(owners, bytes, _): &(usize, usize, u8)| *owners == 0 && *bytes <= little_bytes;
+        let Some((_, bytes, category)) = all.clone().find(is_free).or_else(|| all.min()) else {
+            unreachable!("there are categories")
+        };
         self.nobodys = category;
         self.nobodys_max_bytes = bytes.saturating_add(self.memory_max_bytes / NOBODYS_PART);
     }
@@ -256,13 +288,16 @@ impl Weights {
         self.all_bytes(lua) + categories().map(ended).sum::<usize>()
     }
 
-    /// What an owner's calls hold: of a category with several owners each as much as it has taken of what they have.
+    /// What an owner's calls hold: of a category with several owners each as much as it has taken of what they have, and
+    /// as much as others of what none of them has.
     fn owner_bytes(&self, lua: &Lua, owner: &Owner) -> usize {
         let share = self.shares[usize::from(owner.category)];
         let held_bytes = self.held_bytes(lua, owner.category);
-        match share.taken_bytes {
-            0 => held_bytes / share.owners,
-            all_bytes => portion(held_bytes, owner.taken_bytes.min(all_bytes), all_bytes),
+        let (mine_bytes, all_bytes) =
+            (owner.taken_bytes.min(share.taken_bytes), share.taken_bytes);
+        match held_bytes.checked_sub(all_bytes) {
+            Some(hidden_bytes) => mine_bytes + hidden_bytes / share.owners,
+            None => portion(held_bytes, mine_bytes, all_bytes),
         }
     }
 

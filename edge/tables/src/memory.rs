@@ -7,8 +7,8 @@
 
 use mlua::{Lua, ffi};
 
-/// Categories of a VM; those from here on it has no place for. As in `edge/script/luau/states.h`.
-pub const CATEGORIES: u8 = 32;
+/// Categories of a VM; those from here on it has no place for. As in `edge/script/luau/small_states.h`.
+pub const CATEGORIES: u8 = 128;
 
 /// Sets the category of what is taken outside of coroutines from now on, and of coroutines that are made. Returns
 /// what is taken with it, bytes, as [`category_bytes`] does.

@@ -437,7 +437,7 @@ fn a_call_that_waits_weighs_what_it_has_taken_whoever_collects() {
     }
 }
 
-/// More than Luau has categories for.
+/// More than there are categories for.
 #[test]
 fn users_who_share_a_category_weigh_what_each_has_taken_of_it() {
     let mut host = TestHost::default();
@@ -447,8 +447,8 @@ fn users_who_share_a_category_weigh_what_each_has_taken_of_it() {
         assert_eq!(asked(step), "a");
         call
     };
-    let small: Vec<CallId> = (1..=60).map(|user| hold(user, "1000")).collect();
-    let large: Vec<CallId> = (61..=70).map(|user| hold(user, "200000")).collect();
+    let small: Vec<CallId> = (1..=252).map(|user| hold(user, "1000")).collect();
+    let large: Vec<CallId> = (253..=262).map(|user| hold(user, "200000")).collect();
     let weights = |calls: &[CallId]| calls.iter().map(|id| scripts.weight_bytes(*id)).collect();
     let (small, large): (Vec<usize>, Vec<usize>) = (weights(&small), weights(&large));
     assert!(small.iter().all(|weight| *weight < 50_000), "{small:?}");
@@ -568,15 +568,44 @@ fn what_was_garbage_weighs_upon_nobody_who_shares_a_category() {
     let mut host = TestHost::default();
     let mut scripts = scripts_with(HOARDS, small(), &mut host);
     let tiny: Vec<CallId> =
-        (1..=60).map(|user| hold(&mut scripts, &mut host, user, 1_000)).collect();
+        (1..=252).map(|user| hold(&mut scripts, &mut host, user, 1_000)).collect();
     for _ in 0..50 {
         ended(begin(&mut scripts, &mut host, ("waste", 1), "100000").1);
     }
     let hoards: Vec<CallId> =
-        (2..=60).map(|user| hold(&mut scripts, &mut host, user, 75_000)).collect();
+        (2..=252).map(|user| hold(&mut scripts, &mut host, user, 15_000)).collect();
     scripts.excess_bytes();
     let churner = weight(&scripts, tiny[0]);
     assert!(hoards.iter().all(|call| weight(&scripts, *call) > churner), "{churner}");
+}
+
+/// What those before have taken was hidden by collections, and there are as many of them as categories.
+#[test]
+fn who_shares_a_category_does_not_weigh_what_the_other_holds() {
+    let mut host = TestHost::default();
+    let mut scripts = scripts_with(HOARDS, small(), &mut host);
+    for user in 1..=126 {
+        ended(begin(&mut scripts, &mut host, ("waste", 0), "50000").1);
+        let step = begin(&mut scripts, &mut host, ("sly", user), "40000").1;
+        assert_eq!(asked(step), "a");
+    }
+    let tiny = hold(&mut scripts, &mut host, 127, 1_000);
+    assert!(weight(&scripts, tiny) < 32_000, "{}", weight(&scripts, tiny));
+}
+
+/// Their garbage is nobody's, where nothing is collected.
+#[test]
+fn what_those_held_who_have_gone_on_weighs_upon_nobody() {
+    let mut host = TestHost::default();
+    let limits = script::LuaLimits { is_renewed_elsewhere: true, ..small().into() };
+    let mut scripts = scripts_with(HOARDS, limits, &mut host);
+    let large: Vec<CallId> =
+        (1..=126).map(|user| hold(&mut scripts, &mut host, user, 20_000)).collect();
+    let tiny = hold(&mut scripts, &mut host, 127, 1_000);
+    for call in large {
+        assert_eq!(ended(scripts.resume(&mut host, call, answer(""))), "20036");
+    }
+    assert!(weight(&scripts, tiny) < 10_000, "{}", weight(&scripts, tiny));
 }
 
 /// Callers at an address to which no limits apply, say.

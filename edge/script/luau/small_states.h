@@ -16,7 +16,7 @@
 
 #define LUA_UTAG_LIMIT 4
 #define LUA_LUTAG_LIMIT 4
-#define LUA_MEMORY_CATEGORIES 32
+#define LUA_MEMORY_CATEGORIES 128
 
 /* lua_Page's header. */
 #define THRONG_HEADER 64
