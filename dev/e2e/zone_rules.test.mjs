@@ -1,15 +1,16 @@
 /**
- * Rules of the zone in Lua, through nakama-js: where pilots come, what hits cost and kills are worth, what all pilots are
- * told of them; rules that fail, hang or talk nonsense; a new version of the modules. The packets are read by
- * examples/zone/zone.mjs. Nothing here waits for a time: a test goes on when what it expects has come.
+ * Rules of the zone in Lua, JavaScript, Go and Rust, through nakama-js: where pilots come, what hits cost and kills are worth,
+ * what all pilots are told of them; rules that fail, hang or talk nonsense; a new version of the modules. The packets are
+ * read by examples/zone/zone.mjs. Nothing here waits for a time: a test goes on when what it expects has come.
  */
 import { after, describe, test } from "node:test";
 import assert from "node:assert/strict";
-import { copyFile, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startVictim } from "./attack/rig.mjs";
 import { REPOSITORY, throngOnly } from "./server.mjs";
+import { buildGo, buildRust, missingGo, missingRust } from "./guests.mjs";
 import { FORMATS, newPlayer, newSocketPlayer, until } from "./client.mjs";
 import {
   CONTROLS, NEWS, news, plain, SCORE, score, SNAPSHOT, View, WELCOME, welcome,
@@ -26,10 +27,11 @@ after(async () => {
   }
 });
 
-/** A server with a zone whose rules are this module. */
+/** A server with a zone whose rules are this module in Lua, or what this puts into its folder. */
 async function start(module, options = {}) {
   const folder = await mkdtemp(join(tmpdir(), "throng-rules-"));
-  await writeFile(join(folder, "rules.lua"), module);
+  if (typeof module === "string") await writeFile(join(folder, "rules.lua"), module);
+  else await module(folder);
   const server = await startVictim({ options: { ...WORLD, "runtime.path": folder, ...options } });
   running.push({ server, folder });
   const { client, session } = await newPlayer(server);
@@ -109,10 +111,58 @@ const RULES = `${SIDE_BY_SIDE}
   end)
 `;
 
-for (const format of FORMATS) {
-  describe(`${format}: rules of the zone`, throngOnly, () => {
-    test("pilots come where a rule says, hits cost and kills give what it says, and all are told", async () => {
-      const zone = await start(RULES);
+const IN_JAVASCRIPT = `
+  let count = 0;
+  function spawn(ctx, logger, nk, zone) {
+    for (const pilot of zone.pilots) {
+      Object.assign(pilot, { x: 200 + 10 * count, y: 300, heading: 0, health: 15 - count });
+      count += 1;
+    }
+    return zone;
+  }
+  function hit(ctx, logger, nk, zone) {
+    const { tick, tickRate, side } = zone;
+    if (ctx.executionMode !== 'zone_hit' || !(tick > 0) || tickRate !== 20 || side !== 512) throw Error('which zone?');
+    for (const hit of zone.hits) hit.damage = hit.shots * 15;
+    return zone;
+  }
+  function score(ctx, logger, nk, zone) {
+    for (const kill of zone.kills) {
+      const text = kill.by.username + ' hit ' + kill.victim.username;
+      Object.assign(kill, { points: 25, victimPoints: -5, respawnMs: 500, text });
+    }
+    return zone;
+  }
+  function InitModule(ctx, logger, nk, initializer) {
+    initializer.registerZoneSpawn(spawn);
+    initializer.registerZoneHit(hit);
+    initializer.registerZoneScore(score);
+  }
+`;
+
+const WASM = (folder) => join(REPOSITORY, "dev", "e2e", "wasm", folder);
+
+/** The same rules in every language: what is put into a folder of modules, and why it cannot be, if it cannot. */
+const LANGUAGES = {
+  Lua: { rules: RULES },
+  JavaScript: { rules: (folder) => writeFile(join(folder, "index.js"), IN_JAVASCRIPT) },
+  Go: { rules: (folder) => buildGo(join(folder, "rules.wasm"), WASM("rules")), missing: missingGo },
+  Rust: { rules: (folder) => buildRust("rules", join(folder, "rules.wasm")), missing: missingRust },
+};
+const EXAMPLE = join(REPOSITORY, "examples", "zone");
+const EXAMPLES = {
+  Lua: { rules: (folder) => cp(join(EXAMPLE, "rules.lua"), join(folder, "rules.lua")) },
+  JavaScript: { rules: (folder) => cp(join(EXAMPLE, "rules.js"), join(folder, "index.js")) },
+  Go: { rules: (folder) => buildGo(join(folder, "zone.wasm"), join(EXAMPLE, "go")), missing: missingGo },
+  Rust: { rules: (folder) => buildRust("zone", join(folder, "zone.wasm")), missing: missingRust },
+};
+const skips = (missing) => ({ skip: throngOnly.skip || missing?.() || false });
+
+for (const [language, { rules, missing }] of Object.entries(LANGUAGES)) {
+  for (const format of language === "Lua" ? FORMATS : FORMATS.slice(0, 1)) {
+    const what = `${format}, ${language}: pilots come where a rule says, hits cost and kills give what it says, and all are told`;
+    test(what, skips(missing), async () => {
+      const zone = await start(rules);
       const one = await pilot(zone, format);
       const two = await pilot(zone, format);
       const [at, other] = [await first(one), await first(two)];
@@ -139,7 +189,7 @@ for (const format of FORMATS) {
       one.leave();
       two.leave();
     });
-  });
+  }
 }
 
 describe("rules of the zone", throngOnly, () => {
@@ -210,16 +260,29 @@ describe("rules of the zone", throngOnly, () => {
     for (const player of [one, two, three]) player.leave();
   });
 
-  test("the example flies two squadrons", async () => {
-    const zone = await start("");
-    await copyFile(join(REPOSITORY, "examples/zone/rules.lua"), join(zone.folder, "rules.lua"));
-    zone.server.child.kill("SIGHUP");
-    await until(() => /the modules serve/.test(zone.server.logTail()));
-    const [one, two] = [await pilot(zone), await pilot(zone)];
-    const [west, east] = [await first(one), await first(two)];
-    assert.ok(west.x < 256 && east.x > 256, `${west.x} and ${east.x}`);
-    assert.ok(Math.abs(west.y - 256) < 40 && Math.abs(east.y - 256) < 40);
+  for (const [language, { rules, missing }] of Object.entries(EXAMPLES)) {
+    test(`the example in ${language} flies two squadrons`, skips(missing), async () => {
+      const zone = await start(rules);
+      const [one, two] = [await pilot(zone), await pilot(zone)];
+      const [west, east] = [await first(one), await first(two)];
+      assert.ok(west.x < 256 && east.x > 256, `${west.x} and ${east.x}`);
+      assert.ok(Math.abs(west.y - 256) < 40 && Math.abs(east.y - 256) < 40);
+      assert.equal(await zone.stat("zone_rules_refused"), 0);
+      one.leave();
+      two.leave();
+    });
+  }
+
+  test("what a rule takes away is the server's own", async () => {
+    const zone = await start(`local nk = require("nakama")
+      nk.register_zone_spawn(function(context, zone)
+        for at, pilot in ipairs(zone.pilots) do zone.pilots[at] = { x = 77 } end
+        return zone
+      end)`);
+    const one = await pilot(zone);
+    const { x, health } = await first(one);
+    assert.deepEqual([x, health], [77, 15]);
+    assert.equal(await zone.stat("zone_rules_refused"), 0);
     one.leave();
-    two.leave();
   });
 });

@@ -1,4 +1,5 @@
--- Rules of the zone: pilots come in two squadrons, shots of one's own cost nothing, and streaks are worth more.
+-- Rules of the zone: pilots come in two squadrons, shots of one's own cost nothing, and streaks are worth more. The
+-- same rules are written in JavaScript, Go and Rust beside this file.
 --
 --     mkdir -p data/modules && cp examples/zone/rules.lua data/modules/
 --     throng serve --world.enabled true --world.page true --world.bots 200

@@ -12,6 +12,7 @@ use game::guest::{
 };
 use game::host::json;
 use game::pairs::Pairs;
+use game::rules::{WRONG_RESULT, ZoneRule};
 use game::value::Value;
 use rquickjs::{Array, Ctx, IntoJs as _, Object, Value as JsValue};
 use script::budget::{CallMeter, GuestLimits, Limits, SharedMemory};
@@ -68,6 +69,8 @@ enum Argument {
     Missing,
     Text(Vec<u8>),
     Value(Value),
+    /// With names in camelCase.
+    Spelled(Value),
 }
 
 impl JsScripts {
@@ -260,6 +263,7 @@ impl Argument {
             Self::Missing => Ok(JsValue::new_undefined(ctx.clone())),
             Self::Text(text) => convert::text(ctx, text),
             Self::Value(value) => convert::to_js(ctx, value, Names::Kept),
+            Self::Spelled(value) => convert::to_js(ctx, value, Names::Spelled),
         }
     }
 }
@@ -346,12 +350,25 @@ fn read_before(_: &Ctx<'_>, returned: JsValue<'_>) -> Result<Returned, Fault> {
     if returned.is_null() || returned.is_undefined() {
         return Ok(Returned::Before(None));
     }
-    let converted = convert::from_js(&returned, Names::Kept, &CallMeter::default());
-    let request = converted.map_err(|error| match error {
+    value_of(&returned, Names::Kept).map(|request| Returned::Before(Some(request)))
+}
+
+fn read_rule(_: &Ctx<'_>, returned: JsValue<'_>) -> Result<Returned, Fault> {
+    if returned.is_null() || returned.is_undefined() {
+        return Ok(Returned::Rule(None));
+    }
+    match value_of(&returned, Names::Spelled)? {
+        zone @ Value::Map(_) => Ok(Returned::Rule(Some(zone))),
+        _ => Err(Thrown::says(WRONG_RESULT).into()),
+    }
+}
+
+fn value_of(returned: &JsValue<'_>, names: Names) -> Result<Value, Fault> {
+    let converted = convert::from_js(returned, names, &CallMeter::default());
+    converted.map_err(|error| match error {
         ConvertError::Thrown(error) => Fault::Js(error),
         other => Thrown::says(other.to_string()).into(),
-    })?;
-    Ok(Returned::Before(Some(request)))
+    })
 }
 
 fn read_nothing(_: &Ctx<'_>, _: JsValue<'_>) -> Result<Returned, Fault> {
@@ -361,7 +378,7 @@ fn read_nothing(_: &Ctx<'_>, _: JsValue<'_>) -> Result<Returned, Fault> {
 impl JsScripts {
     /// The registered function of a call, with its arguments; `None` of an event that nobody handles.
     fn find(&self, call: GuestCall<'_>) -> Result<Option<Call>, ScriptError> {
-        use Argument::{Missing, Text, Value};
+        use Argument::{Missing, Spelled, Text, Value};
         let Registered { rpc, before, after, events, .. } = &self.registered;
         let missing = |what: String| failure::not_found(what);
         Ok(Some(match call {
@@ -387,8 +404,13 @@ impl JsScripts {
                 if !events.iter().any(|known| known == name) {
                     return Ok(None);
                 }
+                let id = name.to_owned();
+                if ZoneRule::named(name).is_some() {
+                    let arguments = [Spelled(argument), Missing];
+                    return Ok(Some(Call { kind: "event", id, arguments, read: read_rule }));
+                }
                 let arguments = [Value(argument), Missing];
-                Call { kind: "event", id: name.to_owned(), arguments, read: read_nothing }
+                Call { kind: "event", id, arguments, read: read_nothing }
             }
         }))
     }

@@ -467,6 +467,9 @@
     registerEvent: event('event'),
     registerEventSessionStart: event('event_session_start'),
     registerEventSessionEnd: event('event_session_end'),
+    registerZoneSpawn: event('zone_spawn'),
+    registerZoneHit: event('zone_hit'),
+    registerZoneScore: event('zone_score'),
     registerStorageIndex: (name) => register('event', `storage_index:${text(name)}`, refuse),
     registerStorageIndexFilter: (name, fn) => register('event', `storage_index_filter:${text(name)}`, fn),
   };

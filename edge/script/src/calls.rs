@@ -10,7 +10,7 @@ use game::guest::{
     Answer, CallContext, CallId, Finding, GuestCall, Host, MatchContext, MatchScript, Registered,
     Retired, Returned, ScriptError, ScriptFailure, Scripts, Step, in_any_case,
 };
-use game::rules::ZoneRule;
+use game::rules::{WRONG_RESULT, ZoneRule};
 use game::value::Value;
 use mlua::{Function, IntoLuaMulti as _, Lua, Table, Value as LuaValue};
 
@@ -31,9 +31,6 @@ pub(crate) type Outcome = (bool, LuaValue, LuaValue, LuaValue);
 
 const WRONG_RPC_RESULT: &str = "Runtime function returned invalid data - only allowed one return \
                                 value of type String/Byte.";
-
-const WRONG_RULE_RESULT: &str =
-    "a rule of the zone returns the table that it was given, changed or not, or nil";
 
 /// The Lua guest code of one thread.
 #[derive(Debug)]
@@ -238,7 +235,7 @@ impl Kind {
                 let ruled = converted.map_err(|error| value_error(limits, &error))?;
                 Ok(Returned::Rule(Some(ruled)))
             }
-            (Self::Rule, _) => Err(failure::raised(limits, WRONG_RULE_RESULT, None, None)),
+            (Self::Rule, _) => Err(failure::raised(limits, WRONG_RESULT, None, None)),
             (Self::Other, _) => Ok(Returned::Nothing),
         }
     }

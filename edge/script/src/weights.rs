@@ -263,7 +263,8 @@ impl Weights {
             (owners, tables::category_bytes(lua, category), category)
         });
         let little_bytes = self.memory_max_bytes / LITTLE_PART;
-        let is_free = |(owners, bytes, _): &(usize, usize, u8)| *owners == 0 && *bytes <= little_bytes;
+        let is_free =
+            |(owners, bytes, _): &(usize, usize, u8)| *owners == 0 && *bytes <= little_bytes;
         let Some((_, bytes, category)) = all.clone().find(is_free).or_else(|| all.min()) else {
             unreachable!("there are categories")
         };
@@ -293,8 +294,7 @@ impl Weights {
     fn owner_bytes(&self, lua: &Lua, owner: &Owner) -> usize {
         let share = self.shares[usize::from(owner.category)];
         let held_bytes = self.held_bytes(lua, owner.category);
-        let (mine_bytes, all_bytes) =
-            (owner.taken_bytes.min(share.taken_bytes), share.taken_bytes);
+        let (mine_bytes, all_bytes) = (owner.taken_bytes.min(share.taken_bytes), share.taken_bytes);
         match held_bytes.checked_sub(all_bytes) {
             Some(hidden_bytes) => mine_bytes + hidden_bytes / share.owners,
             None => portion(held_bytes, mine_bytes, all_bytes),

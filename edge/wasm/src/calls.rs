@@ -10,6 +10,7 @@ use game::guest::{
     Answer, CallContext, CallId, Callee, Finding, GuestCall, Host, MatchContext, MatchScript,
     Registered, Retired, Returned, ScriptError, ScriptFailure, Scripts, Step, in_any_case,
 };
+use game::rules::{WRONG_RESULT, ZoneRule};
 use game::value::Value;
 use script::budget::GuestLimits;
 
@@ -101,6 +102,8 @@ impl std::fmt::Debug for WasmScripts {
 struct Caller {
     module: usize,
     kind: Kind,
+    /// Whether it is an event by which a rule of the zone is asked.
+    is_rule: bool,
 }
 
 /// A call that waits or is paused.
@@ -250,7 +253,7 @@ impl WasmScripts {
                     Left::Broken(broken) => self.lose(caller.module, broken),
                 }
                 let title = || self.modules.modules.get(caller.module).map_or("", |it| &it.title);
-                Step::Done(result.and_then(|value| returned(caller.kind, value, title())))
+                Step::Done(result.and_then(|value| returned(caller, value, title())))
             }
         }
     }
@@ -315,7 +318,8 @@ impl WasmScripts {
 }
 
 /// What a call has come to, of what its function gave.
-fn returned(kind: Kind, value: Value, title: &str) -> Result<Returned, ScriptError> {
+fn returned(caller: Caller, value: Value, title: &str) -> Result<Returned, ScriptError> {
+    let Caller { kind, is_rule, .. } = caller;
     match (kind, value) {
         (Kind::Rpc, Value::Nil) => Ok(Returned::Rpc(None)),
         (Kind::Rpc, Value::Bytes(bytes)) if std::str::from_utf8(&bytes).is_ok() => {
@@ -324,6 +328,9 @@ fn returned(kind: Kind, value: Value, title: &str) -> Result<Returned, ScriptErr
         (Kind::Rpc, _) => Err(failure::raised(title, WRONG_RPC_RESULT)),
         (Kind::Before, Value::Nil) => Ok(Returned::Before(None)),
         (Kind::Before, value) => Ok(Returned::Before(Some(value))),
+        (Kind::Event, Value::Nil) if is_rule => Ok(Returned::Rule(None)),
+        (Kind::Event, zone @ Value::Map(_)) if is_rule => Ok(Returned::Rule(Some(zone))),
+        (Kind::Event, _) if is_rule => Err(failure::raised(title, WRONG_RESULT)),
         (Kind::After | Kind::Event | Kind::Match, _) => Ok(Returned::Nothing),
     }
 }
@@ -407,7 +414,8 @@ impl Scripts for WasmScripts {
         let missing = |what: String| Step::Done(Err(failure::not_found(what)));
         let found = |kind: Kind, name: &str| {
             let (name, module) = self.owners.find(kind, name)?;
-            Some((Caller { module, kind }, name))
+            let is_rule = kind == Kind::Event && ZoneRule::named(name).is_some();
+            Some((Caller { module, kind, is_rule }, name))
         };
         match call {
             GuestCall::Rpc { id: name, payload } => {

@@ -205,6 +205,9 @@ func run(kind, name string, ctx *callContext, arguments []any) (any, error) {
 			return nil, fn(ctx, log, nil, nk, out, in)
 		}
 	case "event":
+		if fn := rules[name]; fn != nil {
+			return fn(ctx, members(arguments[0]))
+		}
 		if fn := events[name]; fn != nil {
 			return nil, fn(ctx, members(arguments[0]))
 		}

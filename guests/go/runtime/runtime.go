@@ -95,6 +95,13 @@ type Initializer interface {
 	RegisterEventSessionStart(fn func(ctx context.Context, logger Logger, evt *api.Event)) error
 	// RegisterEventSessionEnd runs a function for each socket that has closed.
 	RegisterEventSessionEnd(fn func(ctx context.Context, logger Logger, evt *api.Event)) error
+	// RegisterZoneSpawn decides where pilots come who join the zone, and with what health: the function changes entries of
+	// what it is given. This one and the next two are throng's own. An error leaves it to the server's own rules.
+	RegisterZoneSpawn(fn func(ctx context.Context, logger Logger, db *sql.DB, nk NakamaModule, zone *Zone[ZoneSpawn]) error) error
+	// RegisterZoneHit decides what hits in the zone cost.
+	RegisterZoneHit(fn func(ctx context.Context, logger Logger, db *sql.DB, nk NakamaModule, zone *Zone[ZoneHit]) error) error
+	// RegisterZoneScore decides what it means in the zone that ships were shot down.
+	RegisterZoneScore(fn func(ctx context.Context, logger Logger, db *sql.DB, nk NakamaModule, zone *Zone[ZoneKill]) error) error
 	// RegisterShutdown runs a function when the server stops.
 	RegisterShutdown(fn func(ctx context.Context, logger Logger, db *sql.DB, nk NakamaModule)) error
 }

@@ -27,6 +27,7 @@ pub mod rtapi;
 mod value;
 #[doc(hidden)]
 pub mod wire;
+mod zone;
 
 use std::cell::OnceCell;
 use std::fmt;
@@ -34,6 +35,7 @@ use std::fmt;
 pub use matches::{Dispatcher, Join, Match, MatchContext, Message, Opened, Presence, Verdict};
 pub use message::{ApiMessage, Bytes, Timestamp};
 pub use value::{BadValue, Value};
+pub use zone::{Zone, ZoneHit, ZoneKill, ZonePilot, ZoneShip, ZoneSpawn};
 
 /// Why a function of the game refuses: a gRPC code from 1 to 16, and the text that clients are told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,6 +146,7 @@ type Rpc = Placed<dyn Fn(&Context, &str) -> Result<String>>;
 type Before = Placed<dyn Fn(&Context, Value) -> Result<Option<Value>>>;
 type After = Placed<dyn Fn(&Context, Value, Value) -> Result<()>>;
 type Event = Placed<dyn Fn(&Context, Value) -> Result<()>>;
+type Rule = Placed<dyn Fn(&Context, Value) -> Result<Value>>;
 type NewMatch = Box<dyn Fn(&MatchContext, Value) -> Result<(Box<dyn Match>, Opened)>>;
 
 /// A function of the game, and its name, which errors tell. It is called through a pointer, so that it stands under its own
@@ -165,6 +168,7 @@ pub struct Initializer {
     pub(crate) before: Vec<(String, Before)>,
     pub(crate) after: Vec<(String, After)>,
     pub(crate) events: Vec<(String, Event)>,
+    pub(crate) rules: Vec<(String, Rule)>,
     pub(crate) matches: Vec<(String, NewMatch)>,
 }
 

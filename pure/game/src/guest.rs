@@ -397,7 +397,7 @@ pub enum Returned {
     Before(Option<Value>),
     /// Of a rule of the zone: what it was given, changed or not; `None` leaves it as it was.
     Rule(Option<Value>),
-    /// Of an after-hook or an event; also of a rule in a language that has none.
+    /// Of an after-hook or an event.
     Nothing,
 }
 

@@ -21,6 +21,10 @@ pub enum ZoneRule {
     Score,
 }
 
+/// What a script is told whose rule returns something else.
+pub const WRONG_RESULT: &str =
+    "a rule of the zone returns the zone that it was given, changed or not, or nothing";
+
 impl ZoneRule {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Spawn, Self::Hit, Self::Score];

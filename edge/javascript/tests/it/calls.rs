@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use game::guest::{CallContext, CallId, GuestCall, Returned, ScriptFailure, Scripts as _};
 use game::host::json;
+use game::rules::{ZoneRule, table};
+use game::value::Value;
 use javascript::{Bundle, JsScripts};
 use uuid::Uuid;
 
@@ -236,4 +238,40 @@ fn the_logger_formats() {
         "Info invalid format argument: must be a string",
     ];
     assert_eq!(host.logs, expected);
+}
+
+#[test]
+fn what_rules_of_the_zone_are_given_and_return() {
+    let bundle = r"
+function spawn(ctx, logger, nk, zone) {
+    zone.pilots[0].x = zone.side / 2 + ctx.executionMode.length + zone.tickRate;
+    zone.pilots[0].userId = zone.pilots[0].userId + '!';
+    return zone;
+}
+function hit() {}
+function score() { return [1]; }
+function InitModule(ctx, logger, nk, initializer) {
+    initializer.registerZoneSpawn(spawn);
+    initializer.registerZoneHit(hit);
+    initializer.registerZoneScore(score);
+}
+";
+    let mut host = TestHost::default();
+    let mut scripts = load(bundle, &mut host);
+    assert_eq!(scripts.registered().events, ["zone_hit", "zone_score", "zone_spawn"]);
+    let mut ask = |rule: ZoneRule| {
+        let pilot = table([("x", Value::Float(1.5)), ("user_id", Value::text("ada"))]);
+        let pilots = Value::List(vec![pilot]);
+        let zone = [("side", Value::Int(512)), ("tick_rate", Value::Int(20)), ("pilots", pilots)];
+        let context = CallContext { execution_mode: rule.handler(), ..CallContext::default() };
+        let call = GuestCall::Event { name: rule.handler(), argument: table(zone) };
+        ended(scripts.call(&mut host, CallId(1), &context, call))
+    };
+    let Ok(Returned::Rule(Some(zone))) = ask(ZoneRule::Spawn) else { panic!("no zone") };
+    let Some(Value::List(pilots)) = zone.member("pilots") else { panic!("{zone:?}") };
+    assert_eq!(pilots[0].member("x").and_then(Value::as_int), Some(256 + 10 + 20));
+    assert_eq!(pilots[0].member("user_id").and_then(Value::as_str), Some("ada!"));
+    assert_eq!(ask(ZoneRule::Hit), Ok(Returned::Rule(None)));
+    let refusal = ask(ZoneRule::Score).unwrap_err();
+    assert!(refusal.message.contains("returns the zone that it was given"), "{refusal:?}");
 }

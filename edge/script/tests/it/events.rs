@@ -91,5 +91,5 @@ fn what_rules_of_the_zone_are_given_and_return() {
     assert_eq!(pilots[0].member("username").and_then(Value::as_str), Some("ada"));
     assert_eq!(ask(ZoneRule::Hit), Ok(Returned::Rule(None)));
     let refusal = ask(ZoneRule::Score).unwrap_err();
-    assert!(refusal.message.contains("returns the table that it was given"), "{refusal:?}");
+    assert!(refusal.message.contains("returns the zone that it was given"), "{refusal:?}");
 }

@@ -14,7 +14,6 @@ use game::guest::{
     Answer, CallContext, CallId, Callee, Finding, GuestCall, Host, MatchContext, MatchScript,
     Registered, Retired, Returned, ScriptError, ScriptFailure, Scripts, Step, in_any_case,
 };
-use game::rules::ZoneRule;
 
 /// A language by its name, as it is on one thread.
 pub(super) type Language = (&'static str, Box<dyn Scripts + Send>);
@@ -56,10 +55,6 @@ impl Languages {
             ];
             for (kind, what, known, owners, ids) in kinds {
                 for id in ids(one) {
-                    if kind == "event" && *name != "Lua" && ZoneRule::named(id).is_some() {
-                        all.findings.push(no_rules(name, id));
-                        continue;
-                    }
                     if let Some(first) = owners.get(id) {
                         let first = languages.get(*first).map_or(*name, |(first, _)| *first);
                         all.findings.push(twice((first, name), what, id));
@@ -108,14 +103,6 @@ impl Languages {
 /// refusal.
 fn owner(owners: &Owners, id: &str) -> usize {
     in_any_case(owners, id).map_or(0, |(_, place)| *place)
-}
-
-/// The line about a rule of the zone in a language that has none yet.
-fn no_rules(name: &str, id: &str) -> Finding {
-    let text = format!(
-        "{id} is registered in {name}, but rules of the zone run in Lua alone yet: it never runs"
-    );
-    Finding { is_certain: true, text }
 }
 
 /// The line about what a language registers that another one before it has.

@@ -132,7 +132,7 @@ functions! {
         /// Decides what hits in the zone cost: `fn(context, zone)` is given `zone.hits`, each `{ tick,
         /// victim, by, victim_ship, by_ship, shots, damage }`, of a tick in which a pilot's ship was hit or
         /// hit another one, and returns `zone` with other `damage` (0–15; a whole ship has 15), or
-        /// nil. Lua only.
+        /// nil. [Rules of the zone](../world/rules.md) can be in every language.
         /// ```lua
         /// local nk = require("nakama")
         /// nk.register_zone_hit(function(context, zone)
@@ -146,7 +146,7 @@ functions! {
         /// Decides what it means in the zone that pilots' ships were shot down, or shot others down:
         /// `fn(context, zone)` is given `zone.kills`, each `{ tick, victim, by, victim_ship, by_ship,
         /// points, victim_points, respawn_ms, text }`, and returns `zone` with others of the last four, or
-        /// nil. Lua only.
+        /// nil. [Rules of the zone](../world/rules.md) can be in every language.
         /// ```lua
         /// local nk = require("nakama")
         /// nk.register_zone_score(function(context, zone)
@@ -160,8 +160,8 @@ functions! {
         language register_zone_score(fn: function());
         /// Decides where pilots who join the zone appear: `fn(context, zone)` is given `zone.pilots`,
         /// each `{ user_id, session_id, username, x, y, heading, health }`, and returns `zone` with others
-        /// of the last four, or nil. Metres from a corner, degrees to the left of east, 1–15. Lua
-        /// only.
+        /// of the last four, or nil. Metres from a corner, degrees to the left of east, 1–15.
+        /// [Rules of the zone](../world/rules.md) can be in every language.
         /// ```lua
         /// local nk = require("nakama")
         /// nk.register_zone_spawn(function(context, zone)

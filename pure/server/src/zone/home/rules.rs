@@ -213,14 +213,15 @@ impl Home {
             ZoneRule::Spawn => self.rules.spawn.answered(now.mono_ns, answer).map(|arrivals| {
                 let said = self.said(rule, returned, arrivals.len(), stats);
                 let side = units(self.settings.bins);
-                let landing = |said: &Value| landing_of(said, side);
+                let landing = |at: usize, said: &Value| landing_of(said, (arrivals[at].1, side));
                 let decided = self.decided(rule, (&said, landing), stats);
                 let arrivals = arrivals.into_iter().zip(decided);
                 self.arrive(arrivals.map(|((who, own), told)| (who, told.unwrap_or(own))));
             }),
             ZoneRule::Hit => self.rules.hit.answered(now.mono_ns, answer).map(|hits| {
                 let said = self.said(rule, returned, hits.len(), stats);
-                let decided = self.decided(rule, (&said, damage_of), stats);
+                let damage = |at: usize, said: &Value| damage_of(said, hits[at].hit.damage());
+                let decided = self.decided(rule, (&said, damage), stats);
                 for (struck, damage) in hits.into_iter().zip(decided) {
                     self.cost(struck.hit, damage.unwrap_or(struck.hit.damage()));
                 }
@@ -228,7 +229,7 @@ impl Home {
             ZoneRule::Score => self.rules.score.answered(now.mono_ns, answer).map(|kills| {
                 let said = self.said(rule, returned, kills.len(), stats);
                 let tick_rate_hz = self.settings.tick_rate_hz;
-                let verdict = |said: &Value| verdict_of(said, tick_rate_hz);
+                let verdict = |_, said: &Value| verdict_of(said, tick_rate_hz);
                 let decided = self.decided(rule, (&said, verdict), stats);
                 for (downing, decided) in kills.iter().zip(decided) {
                     let (verdict, ticks) = decided.unwrap_or((Verdict::default(), DOWN_TICKS));
@@ -268,12 +269,12 @@ impl Home {
     fn decided<D>(
         &mut self,
         rule: ZoneRule,
-        (said, read): (&[Value], impl Fn(&Value) -> Result<D, &'static str>),
+        (said, read): (&[Value], impl Fn(usize, &Value) -> Result<D, &'static str>),
         stats: &RoomStats,
     ) -> Vec<Option<D>> {
         let mut decided = Vec::with_capacity(said.len());
-        for one in said {
-            let read = if *one == Value::Nil { None } else { Some(read(one)) };
+        for (at, one) in said.iter().enumerate() {
+            let read = if *one == Value::Nil { None } else { Some(read(at, one)) };
             if let Some(Err(field)) = &read {
                 stats.zone_rules_refused.up();
                 let list = rule.list();
@@ -359,31 +360,46 @@ fn of_kill(Downing { downed, victim, by }: &Downing, tick_rate_hz: u8) -> Value 
     ])
 }
 
-/// A member that is a whole number in a range.
-fn whole(said: &Value, field: &'static str, range: std::ops::RangeInclusive<i64>) -> Option<i64> {
-    let number = said.member(field).and_then(Value::as_int);
-    number.filter(|number| range.contains(number))
+/// A member that is there. What a rule has taken away stays the server's own.
+fn there<'a>(said: &'a Value, field: &str) -> Option<&'a Value> {
+    said.member(field).filter(|member| **member != Value::Nil)
 }
 
-/// A member that is any number, times `by`, rounded down, below `end`.
-fn scaled(said: &Value, field: &'static str, (by, end): (f64, f64)) -> Option<i32> {
-    let number = match said.member(field) {
-        Some(Value::Float(number)) => *number,
-        Some(Value::Int(number)) => f64::from(i32::try_from(*number).ok()?),
-        _ => return None,
+/// A member that is a whole number in a range, or `own` if it is not there.
+fn whole(
+    said: &Value,
+    field: &'static str,
+    (own, range): (i64, std::ops::RangeInclusive<i64>),
+) -> Result<i64, &'static str> {
+    let Some(member) = there(said, field) else { return Ok(own) };
+    member.as_int().filter(|number| range.contains(number)).ok_or(field)
+}
+
+/// A member that is any number, times `by`, rounded down, below `end`; or `own` if it is not there.
+fn scaled(
+    said: &Value,
+    field: &'static str,
+    (own, by, end): (i32, f64, f64),
+) -> Result<i32, &'static str> {
+    let Some(member) = there(said, field) else { return Ok(own) };
+    let number = match member {
+        Value::Float(number) => *number,
+        Value::Int(number) => i32::try_from(*number).map(f64::from).map_err(|_| field)?,
+        _ => return Err(field),
     };
     let scaled = (number * by).floor();
     let is_inside = (0.0..end).contains(&scaled);
     let whole = Value::Float(scaled).as_int().filter(|_| is_inside);
-    whole.and_then(|whole| i32::try_from(whole).ok())
+    whole.and_then(|whole| i32::try_from(whole).ok()).ok_or(field)
 }
 
-fn landing_of(said: &Value, side: i32) -> Result<Landing, &'static str> {
-    let metre = f64::from(UNITS_PER_METRE);
-    let x = scaled(said, "x", (metre, f64::from(side))).ok_or("x")?;
-    let y = scaled(said, "y", (metre, f64::from(side))).ok_or("y")?;
-    let heading = scaled(said, "heading", (65_536.0 / 360.0, 65_536.0)).ok_or("heading")?;
-    let health = whole(said, "health", 1..=HEALTH_FULL.into()).ok_or("health")?;
+fn landing_of(said: &Value, (own, side): (Landing, i32)) -> Result<Landing, &'static str> {
+    let (metre, side) = (f64::from(UNITS_PER_METRE), f64::from(side));
+    let x = scaled(said, "x", (own.at.x, metre, side))?;
+    let y = scaled(said, "y", (own.at.y, metre, side))?;
+    let (turn, own_heading) = (65_536.0, i32::from(own.heading));
+    let heading = scaled(said, "heading", (own_heading, turn / 360.0, turn))?;
+    let health = whole(said, "health", (own.health.into(), 1..=HEALTH_FULL.into()))?;
     Ok(Landing {
         at: Point { x, y },
         heading: u16::try_from(heading).map_err(|_| "heading")?,
@@ -391,25 +407,33 @@ fn landing_of(said: &Value, side: i32) -> Result<Landing, &'static str> {
     })
 }
 
-fn damage_of(said: &Value) -> Result<u8, &'static str> {
-    let damage = whole(said, "damage", 0..=HEALTH_FULL.into()).ok_or("damage")?;
+fn damage_of(said: &Value, own: u8) -> Result<u8, &'static str> {
+    let damage = whole(said, "damage", (own.into(), 0..=HEALTH_FULL.into()))?;
     u8::try_from(damage).map_err(|_| "damage")
 }
 
 /// What a kill means, and for how many ticks the ship lies still.
 fn verdict_of(said: &Value, tick_rate_hz: u8) -> Result<(Verdict, u8), &'static str> {
-    let points = |field| {
-        let points = whole(said, field, -POINTS_MAX..=POINTS_MAX).ok_or(field)?;
+    let own = Verdict::default();
+    let points = |field, own: i32| {
+        let points = whole(said, field, (own.into(), -POINTS_MAX..=POINTS_MAX))?;
         i32::try_from(points).map_err(|_| field)
     };
     let rate_hz = i64::from(tick_rate_hz);
     let longest_ms = i64::from(u8::MAX) * 1_000 / rate_hz;
-    let respawn_ms = whole(said, "respawn_ms", 0..=longest_ms).ok_or("respawn_ms")?;
+    let own_ms = i64::from(DOWN_TICKS) * 1_000 / rate_hz;
+    let respawn_ms = whole(said, "respawn_ms", (own_ms, 0..=longest_ms))?;
     let ticks = (respawn_ms * rate_hz + 500).div_euclid(1_000).max(1);
-    let text = said.member("text").and_then(Value::as_str).ok_or("text")?;
+    let text = match there(said, "text") {
+        None => "",
+        Some(text) => text.as_str().ok_or("text")?,
+    };
     let text = text[..text.floor_char_boundary(Kill::TEXT_BYTES_MAX)].to_owned();
-    let verdict =
-        Verdict { points: points("points")?, victim_points: points("victim_points")?, text };
+    let verdict = Verdict {
+        points: points("points", own.points)?,
+        victim_points: points("victim_points", own.victim_points)?,
+        text,
+    };
     Ok((verdict, u8::try_from(ticks).map_err(|_| "respawn_ms")?))
 }
 

@@ -1,0 +1,7 @@
+module throng/e2e/rules
+
+go 1.24
+
+require throng/guest v0.0.0
+
+replace throng/guest => ../../../../guests/go
