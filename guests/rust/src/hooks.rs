@@ -84,6 +84,9 @@ macro_rules! hooks {
 
 crate::every_call!(hooks);
 
+type BeforeRt = Box<dyn Fn(&Context, Envelope) -> Result<Option<Envelope>>>;
+type AfterRt = Box<dyn Fn(&Context, Option<Envelope>, Envelope) -> Result<()>>;
+
 impl Initializer {
     /// Runs a function before each message of the socket of this name, such as `MatchCreate`. It returns the message,
     /// changed or not; `None` refuses it.
@@ -96,8 +99,7 @@ impl Initializer {
         function: impl Fn(&Context, Envelope) -> Result<Option<Envelope>> + 'static,
     ) -> Result<()> {
         let place = name_of(&function);
-        let function: Box<dyn Fn(&Context, Envelope) -> Result<Option<Envelope>>> =
-            Box::new(function);
+        let function: BeforeRt = Box::new(function);
         self.register_before(&format!("rt:{message}"), move |context, request| {
             let returned = function(context, Envelope::read(&request)?);
             let returned = returned.map_err(|error| error.of(place))?;
@@ -115,8 +117,7 @@ impl Initializer {
         function: impl Fn(&Context, Option<Envelope>, Envelope) -> Result<()> + 'static,
     ) -> Result<()> {
         let place = name_of(&function);
-        let function: Box<dyn Fn(&Context, Option<Envelope>, Envelope) -> Result<()>> =
-            Box::new(function);
+        let function: AfterRt = Box::new(function);
         self.register_after(&format!("rt:{message}"), move |context, answer, request| {
             let after = function(context, read(&answer)?, Envelope::read(&request)?);
             after.map_err(|error| error.of(place))

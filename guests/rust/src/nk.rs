@@ -109,12 +109,13 @@ macro_rules! server_functions {
             ///
             /// # Errors
             /// The server refuses: what it says.
-            #[allow(clippy::too_many_arguments, unused_parens, reason = "as the server's function")]
+            #[allow(clippy::too_many_arguments, clippy::let_unit_value, unused_parens, reason = "as the server's function")]
             pub fn $name($($argument: $type),*) -> $crate::Result<($($result),*)> {
                 let results = $crate::nk::call(stringify!($name), &[$($argument.into()),*])?;
                 #[allow(unused_mut, unused_variables, reason = "functions without results")]
                 let mut results = results.into_iter();
-                Ok(($(<$result as $crate::nk::Outcome>::of(results.next().unwrap_or_default())?),*))
+                let outcome = ($(<$result as $crate::nk::Outcome>::of(results.next().unwrap_or_default())?),*);
+                Ok(outcome)
             }
         )+
     };
