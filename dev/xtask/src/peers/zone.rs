@@ -57,6 +57,9 @@ struct Case {
 
 const SPREAD: &str = " --world.side_m 2048";
 const CROWD: &str = " --world.side_m 512";
+/// A quarter of the world, which is a cell of the fixed partition, holds the crowd for most of a minute.
+const CIRCLE: &str = " --world.side_m 1536";
+const CIRCLE_FIXED: &str = " --world.side_m 1536 --world.partition static";
 
 const CASES: &[Case] = &[
     Case {
@@ -82,6 +85,22 @@ const CASES: &[Case] = &[
         world: " --world.side_m 1024 --world.partition static",
         warm_up_s: 40,
         counted_s: Some(30),
+    },
+    Case {
+        name: "circle",
+        title: "one crowd that goes round the middle of the world",
+        load: "zone --players 1000 --set fleet=circle",
+        world: CIRCLE,
+        warm_up_s: 40,
+        counted_s: Some(60),
+    },
+    Case {
+        name: "circle-fixed",
+        title: "the same, the partition fixed",
+        load: "zone --players 1000 --set fleet=circle",
+        world: CIRCLE_FIXED,
+        warm_up_s: 40,
+        counted_s: Some(60),
     },
     Case {
         name: "S2-one-cell",
@@ -176,7 +195,7 @@ const CASES: &[Case] = &[
 impl Case {
     /// Whether the server has several rooms, so that there is a partition to look at.
     fn has_rooms(&self) -> bool {
-        ["S1", "S2", "S4", "S5", "S8"].contains(&self.name)
+        ["S1", "S2", "S4", "S5", "S8", "circle", "circle-fixed"].contains(&self.name)
     }
 
     fn words(&self) -> Vec<String> {
@@ -445,13 +464,13 @@ fn picture(records: &[Record]) -> Option<String> {
         };
         (name.to_owned(), (0..length).filter_map(at).collect::<Vec<_>>())
     };
-    let points: Points = [("S8", "fixed (S8)"), ("S2", "follows (S2)")].map(line).into();
+    let points: Points = [("circle-fixed", "fixed"), ("circle", "follows")].map(line).into();
     if points.iter().any(|(_, points)| points.len() < 2) {
         return None;
     }
     let along = Along { name: "second of the counted time", is_even: true };
     let upright = Upright { name: "CPU of a tick", unit: "µs", per: 1e3 };
-    let title = "What the fullest of four rooms computes while two fleets converge";
+    let title = "What the fullest of four rooms computes for a crowd that moves";
     Some(picture::svg(title, &along, &upright, &points))
 }
 
@@ -512,11 +531,11 @@ mod tests {
 
     #[test]
     fn the_picture_needs_both_sides() {
-        let one = record("S2", 1, result(&[10, 20, 10], &[]));
+        let one = record("circle", 1, result(&[10, 20, 10], &[]));
         assert_eq!(picture(std::slice::from_ref(&one)), None);
-        let svg = picture(&[one, record("S8", 1, result(&[30, 35, 33], &[]))]).unwrap();
+        let svg = picture(&[one, record("circle-fixed", 1, result(&[30, 35, 33], &[]))]).unwrap();
         assert_eq!(svg.matches("<circle").count(), 6);
-        assert!(svg.contains("fixed (S8)") && svg.contains("follows (S2)"), "{svg}");
+        assert!(svg.contains(">fixed<") && svg.contains(">follows<"), "{svg}");
     }
 
     #[test]

@@ -297,15 +297,18 @@ pub enum Fleet {
     /// Two fleets, each around a place of its own; the places fly through the world towards each other, meet
     /// in the middle, pass, and turn.
     Converge,
+    /// All around one place, which goes round the middle of the world.
+    Circle,
 }
 
 impl Fleet {
     /// All of them, with their words.
-    pub(crate) const ALL: [(&str, Self); 4] = [
+    pub(crate) const ALL: [(&str, Self); 5] = [
         ("spread", Self::Spread),
         ("fast", Self::Fast),
         ("crowd", Self::Crowd),
         ("converge", Self::Converge),
+        ("circle", Self::Circle),
     ];
 }
 

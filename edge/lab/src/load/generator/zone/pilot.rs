@@ -20,7 +20,7 @@ const NEAR: i32 = 48 * UNITS;
 /// other's sight, and with room for a thousand.
 const PLACE: i32 = 120 * UNITS;
 /// How far the place of a fleet moves in a tick: 16 m/s at 20 Hz, half of what ships can fly.
-const PLACE_SPEED: i64 = 205;
+const PLACE_SPEED: u32 = 205;
 /// The most that a pilot turns in a tick, in 1,024ths of a full turn.
 const TURN_MAX: i32 = 24;
 /// Steps of thrust, of three: the speed that a ship comes to grows with them.
@@ -169,14 +169,25 @@ fn middle(fleet: Fleet, (slot, tick): (u32, u32), side: i32) -> Option<(i32, i32
         Fleet::Converge => {
             // From an eighth of the world to seven eighths, and back; the other fleet against it.
             let way = i64::from(side) * 3 / 4;
-            let gone = i64::from(tick) * PLACE_SPEED % (2 * way);
+            let gone = i64::from(tick) * i64::from(PLACE_SPEED) % (2 * way);
             let along = if gone < way { gone } else { 2 * way - gone };
             // Whether a ship shoots is told by the bits below.
             let along = if slot >> 2 & 1 == 0 { along } else { way - along };
             let x = i32::try_from(i64::from(side) / 8 + along).unwrap_or(side / 2);
             Some((x, side / 2))
         }
+        Fleet::Circle => {
+            let radius = f64::from(side) * 3.0 / 8.0;
+            let angle = f64::from(tick) * f64::from(PLACE_SPEED) / radius;
+            Some((side / 2 + whole(radius * angle.cos()), side / 2 + whole(radius * angle.sin())))
+        }
     }
+}
+
+/// A distance, in whole units.
+#[expect(clippy::cast_possible_truncation, reason = "within a world, whose side fits")]
+fn whole(units: f64) -> i32 {
+    units as i32
 }
 
 /// A direction in 1,024ths of a full turn to the left of east.
@@ -187,7 +198,7 @@ fn heading_of(dx: i32, dy: i32) -> i32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{UNITS, edge, heading_of, middle};
+    use super::{UNITS, edge, heading_of, middle, whole};
     use crate::load::scenario::Fleet;
 
     #[test]
@@ -209,6 +220,17 @@ mod tests {
         assert!(least >= side / 8 && most <= side / 8 * 7, "{least}..{most}");
         assert!(most - least > side / 10 * 7 && nearest < 4 * UNITS, "{least}..{most}, {nearest}");
         assert_eq!(middle(Fleet::Crowd, (0, 7), side), Some((side / 2, side / 2)));
+        let circle = |tick| middle(Fleet::Circle, (3, tick), side).unwrap();
+        let corner = side / 2 + whole(f64::from(side) * 0.375 * 0.5_f64.sqrt());
+        let quarters: std::collections::BTreeSet<_> = (0..3_000)
+            .map(circle)
+            .inspect(|(x, y)| assert!((side / 8..=side / 8 * 7).contains(x.min(y))))
+            .map(|(x, y)| (x > side / 2, y > side / 2))
+            .collect();
+        assert_eq!(quarters.len(), 4, "in 150 seconds it is in all quarters");
+        assert!(
+            (0..3_000).map(circle).any(|(x, y)| (x - corner).abs().max(y - corner) < 3 * UNITS)
+        );
         assert_eq!([Fleet::Spread, Fleet::Fast].map(|it| middle(it, (0, 7), side)), [None, None]);
     }
 

@@ -51,7 +51,7 @@ fn pilots_fly_as_a_word_says_and_send_no_pings_in_json() {
     let program = compile(&parse(&session("", "converge")).unwrap(), &dials()).unwrap();
     assert!(program.flies());
     for (ping, word, wanted) in [
-        ("", "apart", "`zone_fly` is one of spread, fast, crowd, converge, not `apart`"),
+        ("", "apart", "`zone_fly` is one of spread, fast, crowd, converge, circle, not `apart`"),
         ("ping_every='1s'\n", "crowd", "`ping_every` is JSON"),
     ] {
         let error = compile(&parse(&session(ping, word)).unwrap(), &dials()).unwrap_err();
