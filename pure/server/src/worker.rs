@@ -113,7 +113,8 @@ pub struct Worker {
     queue: FairQueue<Line, Task>,
     /// Of the batcher's jobs those that are much work; they have batches of their own.
     heavy: FairQueue<Line, Task>,
-    is_heavys_turn: bool,
+    /// Whether those are next, at the batcher; at the thread of events, handlers and not rules.
+    is_others_turn: bool,
     /// What has happened and its handler has not heard of.
     events: EventQueue,
     guesses: Guesses,
@@ -151,7 +152,7 @@ impl Worker {
             turns: Turns::default(),
             queue: FairQueue::default(),
             heavy: FairQueue::default(),
-            is_heavys_turn: false,
+            is_others_turn: false,
             events: EventQueue::new(settings.runtime.event_queue_size),
             guesses: Guesses::new(&settings.limits),
             again: Again::default(),

@@ -140,17 +140,25 @@ impl Worker {
         match self.me {
             WorkerAddress::Batcher(_) => {
                 let is_heavys =
-                    !self.heavy.is_empty() && (self.is_heavys_turn || !self.has_light());
+                    !self.heavy.is_empty() && (self.is_others_turn || !self.has_light());
                 if is_heavys {
                     self.run_heavy(now);
                 } else {
                     self.run_batch(now);
                 }
-                self.is_heavys_turn = !is_heavys;
+                self.is_others_turn = !is_heavys;
             }
             WorkerAddress::Hasher(_) => self.hash_next(now),
-            WorkerAddress::Events(_) if !self.rules.is_empty() => self.run_rule(now),
-            WorkerAddress::Events(_) => self.run_event(now),
+            WorkerAddress::Events(_) => {
+                let is_rules =
+                    !self.rules.is_empty() && (!self.is_others_turn || self.events.is_empty());
+                if is_rules {
+                    self.run_rule(now);
+                } else {
+                    self.run_event(now);
+                }
+                self.is_others_turn = is_rules;
+            }
             WorkerAddress::Caller(_) => self.run_paused(now),
         }
     }

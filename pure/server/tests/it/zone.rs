@@ -4,7 +4,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use event::{CloseReason, Random, ThreadId};
-use server::mail::{BatcherMail, ZoneSave};
+use game::rules::ZoneRule;
+use server::mail::{BatcherMail, EventsMail, ZoneAsk, ZoneSave};
 use server::settings::{Settings, WorldSettings};
 use store::Store;
 use wire::datagram::{Kind, MatchData};
@@ -592,4 +593,33 @@ fn a_part_that_was_given_up_is_not_kept() {
         1,
         "the home does not wait for what it did not write"
     );
+}
+
+/// A rule that is asked again as soon as it has answered, and something that happens as often.
+#[test]
+fn rules_and_handlers_of_events_take_turns() {
+    let module = "local nk = require('nakama')
+        local function note(what)
+            return function(_, zone)
+                nk.localcache_put('order', (nk.localcache_get('order') or '') .. what)
+                return zone
+            end
+        end
+        nk.register_zone_spawn(note('r'))
+        nk.register_event(note('e'))
+        nk.register_rpc(function() nk.event('happened', {}) end, 'tell')
+        nk.register_rpc(function() return nk.localcache_get('order') end, 'order')";
+    let (rig, _) = zone_of(&Plan { tune, modules: &[("m.lua", module)], ..Plan::default() });
+    let events = rig.topology.events.unwrap();
+    rig.freeze(events, true);
+    (0..4).for_each(|_| drop(rig.rpc("tell", "")));
+    for number in 900..904 {
+        let (rule, argument) = (ZoneRule::Spawn, game::rules::table([]));
+        let ask = ZoneAsk { home: 0, rule, number, argument };
+        let (to, mail) = events.seal(&rig.topology, EventsMail::Rule(Box::new(ask)));
+        rig.post(to, mail);
+    }
+    rig.freeze(events, false);
+    rig.settle();
+    assert_eq!(rig.rpc("order", ""), "rererere");
 }
