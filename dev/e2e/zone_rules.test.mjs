@@ -197,6 +197,7 @@ describe("rules of the zone", throngOnly, () => {
     "raises errors": ["error('no')", "zone_rules_failed"],
     "returns something else": ["return { pilots = 5 }", "zone_rules_refused"],
     "says what cannot be": ["zone.pilots[1].x = -7 return zone", "zone_rules_refused"],
+    "has no table where one was": ["zone.pilots[1] = 5 return zone", "zone_rules_refused"],
   };
   for (const [what, [body, counter]] of Object.entries(bad)) {
     test(`one that ${what}: the zone ticks on by its own rules, and the log says where`, async () => {

@@ -5,8 +5,8 @@
 //   throng serve --world.enabled true --world.page true --world.bots 200
 //
 // What the rules are given and may change is in docs/world/rules.md. They run on the thread of events: what they take too
-// long for, the zone does by its own rules. Globals of a module are read only, so what is to be known again, such as
-// streaks, is in the server's cache, which lasts as long as the server runs.
+// long for, the zone does by its own rules. A variable keeps its value in one VM only, of which there may be several, so
+// what is to be known again, such as streaks, is in the server's cache, until newer entries push it out.
 
 const SQUADRONS = { west: -1, east: 1 };
 
@@ -34,9 +34,10 @@ function spawn(ctx, logger, nk, zone) {
 }
 
 function hit(ctx, logger, nk, zone) {
+  const known = (pilot) => pilot && nk.localcacheGet(`squadron ${pilot.userId}`);
   for (const hit of zone.hits) {
-    const { victim, by } = hit;
-    if (victim && by && squadronOf(nk, victim.userId) === squadronOf(nk, by.userId)) hit.damage = 0;
+    const squadron = known(hit.victim);
+    if (squadron && squadron === known(hit.by)) hit.damage = 0;
   }
   return zone;
 }

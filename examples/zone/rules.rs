@@ -24,7 +24,8 @@ enum Squadron {
     East,
 }
 
-/// What is known again as long as this instance of the module is there.
+/// What is known again as long as this instance of the module is there; if it is lost, squadrons are drawn anew. What must
+/// not be forgotten stands in storage.
 #[derive(Default)]
 struct Known {
     /// By user.

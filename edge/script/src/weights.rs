@@ -16,8 +16,8 @@
 //! piece hides what the piece takes: so it is looked again when calls have ended.
 //!
 //! Where more users have calls that wait than there are categories, some share one, and what each of them holds is that
-//! guess, too. What none of them is known to have taken is of all of them alike: of whose piece it was hidden nobody knows, and
-//! whoever holds little would else be taken to hold what a neighbour does.
+//! guess, too. What no piece was seen to take is divided equally, because nobody knows whose it is: divided by what each has
+//! taken, it would put a neighbour's memory on whoever holds little.
 //!
 //! Not here: who is to end, which is the thread's business (`Scripts::excess_bytes`), and the collector (`vm`). A text that calls of
 //! several users have is there once, and the weight of whoever had it first.
@@ -203,19 +203,28 @@ impl Weights {
     }
 
     /// A call that waited or was paused has ended by itself: with its owner's last one, what they held weighs upon nobody
-    /// who shares their category.
+    /// who shares their category. Where nobody does, nothing is to be reckoned.
     fn finish(&mut self, lua: &Lua, whose: Whose, id: CallId) {
+        let category = self.owners.get(&whose).map(|owner| owner.category);
+        match category {
+            Some(category) if self.shares[usize::from(category)].owners > 1 => {
+                self.part(lua, whose, id);
+            }
+            _ => drop(self.leave(whose, id)),
+        }
+    }
+
+    /// A call is no more. With its owner's last one, what they held is garbage, as far as is known.
+    fn part(&mut self, lua: &Lua, whose: Whose, id: CallId) {
         let Some(owner) = self.owners.get(&whose) else {
             unreachable!("{whose:?} has no call that waits")
         };
-        let category = owner.category;
-        let is_shared = self.shares[usize::from(category)].owners > 1;
-        let others_bytes = (is_shared && owner.calls.len() == 1)
-            .then(|| self.held_bytes(lua, category).saturating_sub(self.owner_bytes(lua, owner)));
-        let is_gone = self.leave(whose, id);
-        if let Some(others_bytes) = others_bytes {
-            assert!(is_gone, "{whose:?} had another call");
-            self.shares[usize::from(category)].held_max_bytes = others_bytes;
+        let (category, owner_bytes) = (owner.category, self.owner_bytes(lua, owner));
+        let held_bytes = self.held_bytes(lua, category);
+        if self.leave(whose, id) {
+            let share = &mut self.shares[usize::from(category)];
+            share.held_max_bytes = held_bytes.saturating_sub(owner_bytes);
+            share.ended_bytes = share.ended_bytes.saturating_add(owner_bytes);
         }
     }
 
@@ -240,17 +249,8 @@ impl Weights {
 
     /// A call that waited or was paused has been ended: what it held is garbage.
     pub(crate) fn cancel(&mut self, lua: &Lua, whose: Whose, id: CallId) {
-        let Some(owner) = self.owners.get(&whose) else {
-            unreachable!("{whose:?} has no call that waits")
-        };
-        let (category, owner_bytes) = (owner.category, self.owner_bytes(lua, owner));
-        let held_bytes = self.held_bytes(lua, category);
         self.looked_bytes = self.looked_bytes.saturating_sub(self.bytes(lua, whose, id));
-        if self.leave(whose, id) {
-            let share = &mut self.shares[usize::from(category)];
-            share.held_max_bytes = held_bytes.saturating_sub(owner_bytes);
-            share.ended_bytes = share.ended_bytes.saturating_add(owner_bytes);
-        }
+        self.part(lua, whose, id);
     }
 
     /// Those with no calls that wait have another category: the next one that is nobody's and as good as empty, or, of
@@ -289,8 +289,8 @@ impl Weights {
         self.all_bytes(lua) + categories().map(ended).sum::<usize>()
     }
 
-    /// What an owner's calls hold: of a category with several owners each as much as it has taken of what they have, and
-    /// as much as others of what none of them has.
+    /// What an owner's calls hold: of a category with several owners each as much as it has taken of what they have, plus an
+    /// equal part of the rest.
     fn owner_bytes(&self, lua: &Lua, owner: &Owner) -> usize {
         let share = self.shares[usize::from(owner.category)];
         let held_bytes = self.held_bytes(lua, owner.category);

@@ -34,3 +34,16 @@ pub fn category_bytes(lua: &Lua, category: u8) -> usize {
     // SAFETY: the VM is locked here, and Luau has a place for this category.
     lua.exec_raw_lua(|raw| unsafe { ffi::lua_totalbytes(raw.state(), category.into()) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::CATEGORIES;
+
+    /// Luau looks for no category beyond its own places, of which this header says how many there are.
+    #[test]
+    fn luau_has_a_place_for_every_category() {
+        let header = include_str!("../../script/luau/small_states.h");
+        let line = format!("#define LUA_MEMORY_CATEGORIES {CATEGORIES}\n");
+        assert!(header.contains(&line), "no {line}");
+    }
+}

@@ -25,7 +25,8 @@ const (
 	east
 )
 
-// What is known again as long as this instance of the module is there, by the ids of users.
+// What is known again as long as this instance of the module is there, by the ids of users; if it is lost, squadrons are
+// drawn anew. What must not be forgotten stands in storage.
 var (
 	squadrons = map[string]squadron{}
 	sizes     [2]int

@@ -116,11 +116,10 @@ fn call_of(length: u32, init: fn(&mut Initializer) -> Result<()>) -> Result<Valu
                 let ran = function(&context, answer, request).map(|()| Value::Nil);
                 ran.map_err(|error| error.of(place))
             }
-            "event" if registered.rules.iter().any(|(known, _)| known == name) => {
-                let Placed { function, place } = find(&registered.rules, name)?;
-                function(&context, next()).map_err(|error| error.of(place))
-            }
             "event" => {
+                if let Ok(Placed { function, place }) = find(&registered.rules, name) {
+                    return function(&context, next()).map_err(|error| error.of(place));
+                }
                 let Placed { function, place } = find(&registered.events, name)?;
                 let ran = function(&context, next()).map(|()| Value::Nil);
                 ran.map_err(|error| error.of(place))

@@ -29,7 +29,7 @@ impl ZoneRule {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Spawn, Self::Hit, Self::Score];
 
-    /// The name under which scripts register it, behind `register_`.
+    /// The name under which scripts register it: in Lua behind `register_`.
     #[must_use]
     pub const fn handler(self) -> &'static str {
         match self {

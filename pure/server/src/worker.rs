@@ -113,7 +113,7 @@ pub struct Worker {
     queue: FairQueue<Line, Task>,
     /// Of the batcher's jobs those that are much work; they have batches of their own.
     heavy: FairQueue<Line, Task>,
-    /// Whether those are next, at the batcher; at the thread of events, handlers and not rules.
+    /// Whether heavy jobs are next, at the batcher; at the thread of events, handlers and not rules.
     is_others_turn: bool,
     /// What has happened and its handler has not heard of.
     events: EventQueue,

@@ -87,6 +87,14 @@ const CASES: &[Case] = &[
         counted_s: Some(30),
     },
     Case {
+        name: "S2-one-cell",
+        title: "the same in one room and one cell",
+        load: "zone --players 1000 --set fleet=converge",
+        world: " --world.side_m 1024",
+        warm_up_s: 40,
+        counted_s: Some(30),
+    },
+    Case {
         name: "circle",
         title: "one crowd that goes round the middle of the world",
         load: "zone --players 1000 --set fleet=circle",
@@ -101,14 +109,6 @@ const CASES: &[Case] = &[
         world: CIRCLE_FIXED,
         warm_up_s: 40,
         counted_s: Some(60),
-    },
-    Case {
-        name: "S2-one-cell",
-        title: "the same in one room and one cell",
-        load: "zone --players 1000 --set fleet=converge",
-        world: " --world.side_m 1024",
-        warm_up_s: 40,
-        counted_s: Some(30),
     },
     Case {
         name: "S3",

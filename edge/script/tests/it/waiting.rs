@@ -581,7 +581,7 @@ fn what_was_garbage_weighs_upon_nobody_who_shares_a_category() {
 
 /// What those before have taken was hidden by collections, and there are as many of them as categories.
 #[test]
-fn who_shares_a_category_does_not_weigh_what_the_other_holds() {
+fn what_no_piece_was_seen_to_take_is_divided_equally() {
     let mut host = TestHost::default();
     let mut scripts = scripts_with(HOARDS, small(), &mut host);
     for user in 1..=126 {
@@ -606,6 +606,27 @@ fn what_those_held_who_have_gone_on_weighs_upon_nobody() {
         assert_eq!(ended(scripts.resume(&mut host, call, answer(""))), "20036");
     }
     assert!(weight(&scripts, tiny) < 10_000, "{}", weight(&scripts, tiny));
+}
+
+/// What those leave behind who share a category is a guess, until all is collected.
+#[test]
+fn who_has_thrown_much_away_takes_nothing_of_what_another_one_holds() {
+    let mut host = TestHost::default();
+    let limits = GuestLimits { memory_max_bytes: 16 << 20, ..roomy() };
+    let mut scripts = scripts_with(HOARDS, limits, &mut host);
+    let mut all = |users: std::ops::RangeInclusive<u128>, bytes| -> Vec<CallId> {
+        users.map(|user| hold(&mut scripts, &mut host, user, bytes)).collect()
+    };
+    let (large, tiny) = (all(1..=126, 62_000), all(127..=252, 10));
+    for user in 127..=252 {
+        ended(begin(&mut scripts, &mut host, ("waste", user), "50000").1);
+    }
+    for call in tiny {
+        assert_eq!(ended(scripts.resume(&mut host, call, answer(""))), "46");
+    }
+    assert!(scripts.excess_bytes() > 0, "they hold more than half, and all is collected");
+    let least = large.iter().map(|call| weight(&scripts, *call)).min().unwrap();
+    assert!(least >= 62_000, "{least}");
 }
 
 /// Callers at an address to which no limits apply, say.

@@ -1,5 +1,4 @@
-//! Rules of the zone, on the thread of events: they go before what has happened, because the zone waits for them,
-//! and never for long. Of each rule the zone asks one question at a time.
+//! Rules of the zone, on the thread of events, in turns with its handlers. The zone waits for them, and never for long. Of each rule the zone asks one question at a time.
 //!
 //! Data in: questions of the zone's home. Data out: what rules return, or that they failed. What is deliberately
 //! not here: what that means, and what is done meanwhile (`zone::rules`).

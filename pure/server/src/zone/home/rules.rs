@@ -274,11 +274,16 @@ impl Home {
     ) -> Vec<Option<D>> {
         let mut decided = Vec::with_capacity(said.len());
         for (at, one) in said.iter().enumerate() {
-            let read = if *one == Value::Nil { None } else { Some(read(at, one)) };
-            if let Some(Err(field)) = &read {
+            let read = match one {
+                Value::Nil => None,
+                // An empty table is a list, too.
+                Value::Map(_) => Some(read(at, one).map_err(|field| wrong_member(field, one))),
+                Value::List(list) if list.is_empty() => Some(read(at, one).map_err(str::to_owned)),
+                _ => Some(Err(format!("an entry that is no table ({})", shown(one)))),
+            };
+            if let Some(Err(what)) = &read {
                 stats.zone_rules_refused.up();
-                let list = rule.list();
-                self.rules.complain(rule, &format!("has returned {list} with a wrong `{field}`"));
+                self.rules.complain(rule, &format!("has returned {} with {what}", rule.list()));
             }
             decided.push(read.and_then(Result::ok));
         }
@@ -358,6 +363,23 @@ fn of_kill(Downing { downed, victim, by }: &Downing, tick_rate_hz: u8) -> Value 
         ("respawn_ms", Value::Int(i64::from(DOWN_TICKS) * 1_000 / i64::from(tick_rate_hz))),
         ("text", Value::text(text)),
     ])
+}
+
+/// What is said of a member that cannot be.
+fn wrong_member(field: &str, said: &Value) -> String {
+    format!("a wrong `{field}` ({})", said.member(field).map_or_else(String::new, shown))
+}
+
+/// A value, as a rule's author knows it again.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Nil => "nil".to_owned(),
+        Value::Bool(flag) => flag.to_string(),
+        Value::Int(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Bytes(_) => "a text".to_owned(),
+        Value::List(_) | Value::Map(_) => "a table".to_owned(),
+    }
 }
 
 /// A member that is there. What a rule has taken away stays the server's own.
