@@ -17,7 +17,7 @@ local text = {
   byte = kept[15], find = kept[16], format = kept[17], gsub = kept[18], lower = kept[19],
   match = kept[20], rep = kept[21], sub = kept[22], upper = kept[23],
 }
-local list, number = { concat = kept[13], sort = kept[14] }, { floor = kept[11], random = kept[12] }
+local list, number = { concat = kept[13], sort = kept[14] }, { floor = kept[11], random = kept[12], randomseed = kept[26] }
 local clock = { date = kept[24], time = kept[25] }
 local world = {
   error = raise_above, getfenv = getfenv, pcall = kept[3], rawget = kept[4], select = kept[5],
@@ -41,7 +41,7 @@ for _, functions in { text, list, number, clock, world } do
 end
 for _, name in {
   "find", "format", "gfind", "gmatch", "gsub", "lower", "match", "rep", "upper", "concat", "sort",
-  "random", "date", "time", "load", "loadstring", "module", "print",
+  "random", "randomseed", "date", "time", "load", "loadstring", "module", "print",
 } do
   setfenv(found[name], globals)
 end

@@ -248,6 +248,16 @@ do
     end
     return low + floor(random() * (high - low + 1))
   end
+
+  -- Luau takes 32 bits, and the same number instead of all that have more, as milliseconds do.
+  local randomseed = math.randomseed
+  function math.randomseed(seed)
+    local number = tonumber(seed)
+    if not number then
+      error("bad argument #1 to 'randomseed' (number expected)", 2)
+    end
+    randomseed(floor(number) % 0x100000000 - 0x80000000)
+  end
 end
 
 -- load

@@ -32,7 +32,7 @@ const LOAD_BYTES_MAX: usize = 256 * 1024;
 const TRANSLATED_BYTES_MAX: usize = 4 * LOAD_BYTES_MAX;
 
 /// The functions that `library.lua` and the prelude put in Luau's place, or beside Luau's.
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
     "concat",
     "date",
     "find",
@@ -47,6 +47,7 @@ const NAMES: [&str; 18] = [
     "module",
     "print",
     "random",
+    "randomseed",
     "rep",
     "sort",
     "time",

@@ -9,7 +9,7 @@ local native = ...
 local kept = {
   error, getfenv, pcall, rawget, select, setfenv, setmetatable, tonumber, tostring, type, math.floor,
   math.random, table.concat, table.sort, string.byte, string.find, string.format, string.gsub,
-  string.lower, string.match, string.rep, string.sub, string.upper, os.date, os.time,
+  string.lower, string.match, string.rep, string.sub, string.upper, os.date, os.time, math.randomseed,
 }
 local opened
 
@@ -30,6 +30,7 @@ for _, name in { "find", "format", "gfind", "gmatch", "gsub", "lower", "match", 
   string[name] = stand_in(name)
 end
 table.concat, table.sort = stand_in("concat"), stand_in("sort")
-math.random, os.date, os.time = stand_in("random"), stand_in("date"), stand_in("time")
+math.random, math.randomseed = stand_in("random"), stand_in("randomseed")
+os.date, os.time = stand_in("date"), stand_in("time")
 load, loadstring, module, print =
   stand_in("load"), stand_in("loadstring"), stand_in("module"), stand_in("print")

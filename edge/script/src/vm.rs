@@ -166,14 +166,15 @@ impl Vm {
         lua.set_memory_limit(memory_max_bytes)?;
         collect_closely(&lua);
         if purpose != Purpose::Match {
-            // Its pages are large, too: see luau/small_states.h.
+            // Its pages are large, too: see luau/lean_states.h.
             tables::set_category(&lua, weights::MODULES);
         }
         let seal = Seal::new(&lua, purpose != Purpose::Match)?;
         let native = natives(&lua, sources, memory_max_bytes, purpose)?;
         native.raw_set("loading", seal.load.clone())?;
         describe_host(&lua, &native, host)?;
-        let seed = i64::from_le_bytes(host.random().bytes::<8>()) >> 11;
+        // All that Luau takes: of a larger number it makes always the same one.
+        let seed = i32::from_le_bytes(host.random().bytes::<4>());
         lua.globals().get::<Table>("math")?.get::<Function>("randomseed")?.call::<()>(seed)?;
 
         let is_whole =

@@ -171,6 +171,33 @@ fn tables_sort_and_join_whatever_the_order() {
     ]);
 }
 
+/// With as little as a millisecond between the seeds, which have more bits than Luau takes.
+#[test]
+fn every_seed_has_numbers_of_its_own() {
+    let drawn = "local drawn = {} for i = 1, 8 do drawn[i] = math.random(1, 1000) end";
+    let text = format!(
+        "local function draw(seed) math.randomseed(seed) {drawn} return table.concat(drawn, ' ') end
+        local now = nk.time()
+        assert(now > 2^32 and draw(now) == draw(now) and draw(7) == draw('7'))
+        return tostring(draw(now) ~= draw(now + 1) and draw(-1) ~= draw(2^52))"
+    );
+    check(&[
+        (text.as_str(), "true"),
+        ("math.randomseed()", "~bad argument #1 to 'randomseed' (number expected)"),
+    ]);
+}
+
+#[test]
+fn a_vm_has_random_numbers_of_its_own() {
+    let draw = |number| {
+        let random = event::Random::from_number(number);
+        let mut host = crate::host::TestHost { random, ..Default::default() };
+        run_on("return math.random() .. ' ' .. math.random()", "", &mut host).unwrap()
+    };
+    let drawn: std::collections::BTreeSet<_> = (0..8).map(draw).collect();
+    assert_eq!(drawn.len(), 8, "{drawn:?}");
+}
+
 #[test]
 fn random_numbers_are_in_their_range() {
     check(&[
