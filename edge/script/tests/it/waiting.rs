@@ -447,8 +447,8 @@ fn users_who_share_a_category_weigh_what_each_has_taken_of_it() {
         assert_eq!(asked(step), "a");
         call
     };
-    let small: Vec<CallId> = (1..=252).map(|user| hold(user, "1000")).collect();
-    let large: Vec<CallId> = (253..=262).map(|user| hold(user, "200000")).collect();
+    let small: Vec<CallId> = (1..=124).map(|user| hold(user, "1000")).collect();
+    let large: Vec<CallId> = (125..=134).map(|user| hold(user, "200000")).collect();
     let weights = |calls: &[CallId]| calls.iter().map(|id| scripts.weight_bytes(*id)).collect();
     let (small, large): (Vec<usize>, Vec<usize>) = (weights(&small), weights(&large));
     assert!(small.iter().all(|weight| *weight < 50_000), "{small:?}");
@@ -568,12 +568,12 @@ fn what_was_garbage_weighs_upon_nobody_who_shares_a_category() {
     let mut host = TestHost::default();
     let mut scripts = scripts_with(HOARDS, small(), &mut host);
     let tiny: Vec<CallId> =
-        (1..=252).map(|user| hold(&mut scripts, &mut host, user, 1_000)).collect();
+        (1..=124).map(|user| hold(&mut scripts, &mut host, user, 1_000)).collect();
     for _ in 0..50 {
         ended(begin(&mut scripts, &mut host, ("waste", 1), "100000").1);
     }
     let hoards: Vec<CallId> =
-        (2..=252).map(|user| hold(&mut scripts, &mut host, user, 15_000)).collect();
+        (2..=124).map(|user| hold(&mut scripts, &mut host, user, 35_000)).collect();
     scripts.excess_bytes();
     let churner = weight(&scripts, tiny[0]);
     assert!(hoards.iter().all(|call| weight(&scripts, *call) > churner), "{churner}");
@@ -584,12 +584,12 @@ fn what_was_garbage_weighs_upon_nobody_who_shares_a_category() {
 fn what_no_piece_was_seen_to_take_is_divided_equally() {
     let mut host = TestHost::default();
     let mut scripts = scripts_with(HOARDS, small(), &mut host);
-    for user in 1..=126 {
+    for user in 1..=62 {
         ended(begin(&mut scripts, &mut host, ("waste", 0), "50000").1);
         let step = begin(&mut scripts, &mut host, ("sly", user), "40000").1;
         assert_eq!(asked(step), "a");
     }
-    let tiny = hold(&mut scripts, &mut host, 127, 1_000);
+    let tiny = hold(&mut scripts, &mut host, 63, 1_000);
     assert!(weight(&scripts, tiny) < 32_000, "{}", weight(&scripts, tiny));
 }
 
@@ -600,8 +600,8 @@ fn what_those_held_who_have_gone_on_weighs_upon_nobody() {
     let limits = script::LuaLimits { is_renewed_elsewhere: true, ..small().into() };
     let mut scripts = scripts_with(HOARDS, limits, &mut host);
     let large: Vec<CallId> =
-        (1..=126).map(|user| hold(&mut scripts, &mut host, user, 20_000)).collect();
-    let tiny = hold(&mut scripts, &mut host, 127, 1_000);
+        (1..=62).map(|user| hold(&mut scripts, &mut host, user, 20_000)).collect();
+    let tiny = hold(&mut scripts, &mut host, 63, 1_000);
     for call in large {
         assert_eq!(ended(scripts.resume(&mut host, call, answer(""))), "20036");
     }
@@ -617,16 +617,16 @@ fn who_has_thrown_much_away_takes_nothing_of_what_another_one_holds() {
     let mut all = |users: std::ops::RangeInclusive<u128>, bytes| -> Vec<CallId> {
         users.map(|user| hold(&mut scripts, &mut host, user, bytes)).collect()
     };
-    let (large, tiny) = (all(1..=126, 62_000), all(127..=252, 10));
-    for user in 127..=252 {
-        ended(begin(&mut scripts, &mut host, ("waste", user), "50000").1);
+    let (large, tiny) = (all(1..=62, 126_000), all(63..=124, 10));
+    for user in 63..=124 {
+        ended(begin(&mut scripts, &mut host, ("waste", user), "100000").1);
     }
     for call in tiny {
         assert_eq!(ended(scripts.resume(&mut host, call, answer(""))), "46");
     }
     assert!(scripts.excess_bytes() > 0, "they hold more than half, and all is collected");
     let least = large.iter().map(|call| weight(&scripts, *call)).min().unwrap();
-    assert!(least >= 62_000, "{least}");
+    assert!(least >= 126_000, "{least}");
 }
 
 /// Callers at an address to which no limits apply, say.

@@ -8,15 +8,16 @@
  * they are defined, and where a page is made. So each place gets another name, and the two where a page is made mean the
  * function below. If Luau changes that order, it does not compile.
  *
- * Tables of a state that have a place for every tag of userdata and every category of memory: mlua uses tag 0
- * alone. Categories are edge/tables/src/memory.rs's CATEGORIES; each takes 8 bytes of every state. Who changes what
+ * Tables of a state that have a place for every tag of userdata and every category of memory, and room for what machine
+ * code that Luau makes notes, which it makes none of here: mlua uses tag 0 alone. Categories are edge/tables/src/memory.rs's CATEGORIES; each takes 8 bytes of every state. Who changes what
  * stands here gives the file another name, because nothing else has Luau compiled again where it was before.
  */
 #ifdef __cplusplus
 
 #define LUA_UTAG_LIMIT 4
 #define LUA_LUTAG_LIMIT 4
-#define LUA_MEMORY_CATEGORIES 128
+#define LUA_MEMORY_CATEGORIES 64
+#define LUA_EXECUTION_CALLBACK_STORAGE 16
 
 /* lua_Page's header. */
 #define THRONG_HEADER 64
