@@ -165,6 +165,7 @@ for (const [language, { rules, missing }] of Object.entries(LANGUAGES)) {
       const zone = await start(rules);
       const one = await pilot(zone, format);
       const two = await pilot(zone, format);
+      assert.match(zone.server.logTail(), /modules decide in the zone.*zone_spawn \([\w.:]+\), zone_hit \(/);
       const [at, other] = [await first(one), await first(two)];
       assert.deepEqual([at.x, at.y, at.heading, at.health], [200, 300, 0, 15]);
       assert.deepEqual([other.x, other.y, other.health], [210, 300, 14]);

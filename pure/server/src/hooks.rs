@@ -173,10 +173,11 @@ fn same(known: &str, name: &str) -> bool {
 }
 
 /// A line for every registered hook and event that will never run, with the place where it is
-/// defined and the reason; with `shutdown_grace_s` 0 that is the one for the shutdown as well. Nakama
+/// defined and the reason; with `shutdown_grace_s` 0 that is the one for the shutdown as well, and without a
+/// zone are its rules. Nakama
 /// starts without a word about names that it does not know.
 #[must_use]
-pub fn warnings(registered: &Registered, shutdown_grace_s: u32) -> Vec<String> {
+pub fn warnings(registered: &Registered, (shutdown_grace_s, has_zone): (u32, bool)) -> Vec<String> {
     let hooks = [("before", &registered.before), ("after", &registered.after)];
     let hooks = hooks.into_iter().flat_map(|(kind, ids)| ids.iter().map(move |id| (kind, id)));
     let mut lines = Vec::new();
@@ -191,7 +192,10 @@ pub fn warnings(registered: &Registered, shutdown_grace_s: u32) -> Vec<String> {
         let (name, reason) = match event.as_str() {
             "shutdown" if shutdown_grace_s > 0 => continue,
             event if EventKind::ALL.iter().any(|kind| kind.handler() == event) => continue,
-            event if ZoneRule::named(event).is_some() => continue,
+            rule if ZoneRule::named(rule).is_some() && has_zone => continue,
+            rule if ZoneRule::named(rule).is_some() => {
+                (rule, "there is no zone (`world.enabled` is false)")
+            }
             "shutdown" => ("register_shutdown", "shutdown_grace_sec is 0"),
             other => (other, "not implemented in throng yet"),
         };
@@ -308,11 +312,19 @@ mod tests {
                 ],
             ),
         ] {
-            assert_eq!(warnings(&registered(before, after, events), 1), expected);
+            assert_eq!(warnings(&registered(before, after, events), (1, true)), expected);
         }
         assert_eq!(
-            warnings(&registered(&[], &[], &["shutdown"]), 0),
+            warnings(&registered(&[], &[], &["shutdown"]), (0, true)),
             ["register_shutdown is registered, but shutdown_grace_sec is 0: it never runs"]
+        );
+        let rules = registered(&[], &[], &["zone_hit"]);
+        assert_eq!(warnings(&rules, (1, true)), Vec::<String>::new());
+        assert_eq!(
+            warnings(&rules, (1, false)),
+            [
+                "zone_hit is registered, but there is no zone (`world.enabled` is false): it never runs"
+            ]
         );
     }
 }

@@ -113,7 +113,8 @@ impl Code {
         if count > named.len() {
             lines.push(format!("{} more files are {WHY}", count - named.len()));
         }
-        lines.extend(hooks::warnings(registered, maker.settings.shutdown_grace_s));
+        let Settings { shutdown_grace_s, world, .. } = &*maker.settings;
+        lines.extend(hooks::warnings(registered, (*shutdown_grace_s, world.is_some())));
         let asks = self.sources.calls_of("http_request");
         if let (false, Some(first)) = (maker.is_fetch_enabled, asks.first()) {
             let more = match asks.len() - 1 {

@@ -178,6 +178,11 @@ impl Room {
         let scripts = self.scripts.as_ref().filter(|_| self.topology.events.is_some());
         if let (Some(home), Some(scripts)) = (home, scripts) {
             home.register(scripts.registered(), self.guest_version);
+            let rules = home.rules_text();
+            if !rules.is_empty() {
+                let version = self.guest_version.0;
+                tracing::info!(rules, version, "modules decide in the zone");
+            }
         }
     }
 

@@ -85,6 +85,11 @@ impl<T> Line<T> {
         }
     }
 
+    /// Whether modules have this rule.
+    pub(super) const fn is_registered(&self) -> bool {
+        self.is_there
+    }
+
     /// Whether what happens now waits for the rule.
     pub(super) fn is_on(&self, now_ns: u64) -> bool {
         self.is_there && self.overdue.is_none() && now_ns >= self.rests_until_ns

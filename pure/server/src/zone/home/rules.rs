@@ -107,6 +107,18 @@ impl Home {
         });
     }
 
+    /// Which rules modules have, each with its place; nothing if they have none.
+    pub(crate) fn rules_text(&self) -> String {
+        let rules = &self.rules;
+        let has =
+            [rules.spawn.is_registered(), rules.hit.is_registered(), rules.score.is_registered()];
+        let texts = ZoneRule::ALL.into_iter().zip(has).filter(|(_, has)| *has);
+        let text = |(rule, _): (ZoneRule, bool)| {
+            format!("{} ({})", rule.handler(), rules.places[rule as usize])
+        };
+        texts.map(text).collect::<Vec<_>>().join(", ")
+    }
+
     /// What rules are to be asked by now.
     pub(crate) fn take_asks(&mut self) -> Vec<ZoneAsk> {
         std::mem::take(&mut self.rules.asks)

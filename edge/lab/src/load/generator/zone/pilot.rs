@@ -225,7 +225,7 @@ mod tests {
         let quarters: std::collections::BTreeSet<_> = (0..3_000)
             .map(circle)
             .inspect(|at| {
-                assert!([at.0, at.1].iter().all(|it| (side / 8..=side / 8 * 7).contains(it)))
+                assert!([at.0, at.1].iter().all(|it| (side / 8..=side / 8 * 7).contains(it)));
             })
             .map(|(x, y)| (x > side / 2, y > side / 2))
             .collect();
