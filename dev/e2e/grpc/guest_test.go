@@ -33,7 +33,10 @@ var notBuilt = strings.Split(env("THRONG_NOT_BUILT", ""), ",")
 // What only guests have: among it hooks of a call that Nakama has in Lua and JavaScript.
 var own = map[string][]string{
 	"NakamaModule": {"Call", "RunOnce"},
-	"Initializer":  {"RegisterAfter", "RegisterAfterEvent", "RegisterBefore", "RegisterBeforeEvent"},
+	"Initializer": {
+		"RegisterAfter", "RegisterAfterEvent", "RegisterBefore", "RegisterBeforeEvent",
+		"RegisterZoneHit", "RegisterZoneScore", "RegisterZoneSpawn",
+	},
 }
 
 // A guest's runtime has the methods of nakama-common's, with the same arguments and results, and its messages have the
