@@ -192,8 +192,10 @@ pub fn warnings(registered: &Registered, (shutdown_grace_s, has_zone): (u32, boo
         let (name, reason) = match event.as_str() {
             "shutdown" if shutdown_grace_s > 0 => continue,
             event if EventKind::ALL.iter().any(|kind| kind.handler() == event) => continue,
-            rule if ZoneRule::named(rule).is_some() && has_zone => continue,
             rule if ZoneRule::named(rule).is_some() => {
+                if has_zone {
+                    continue;
+                }
                 (rule, "there is no zone (`world.enabled` is false)")
             }
             "shutdown" => ("register_shutdown", "shutdown_grace_sec is 0"),

@@ -372,9 +372,14 @@ fn of_kill(Downing { downed, victim, by }: &Downing, tick_rate_hz: u8) -> Value 
         ("by_ship", of_ship(downed.by)),
         ("points", Value::Int(points.into())),
         ("victim_points", Value::Int(victim_points.into())),
-        ("respawn_ms", Value::Int(i64::from(DOWN_TICKS) * 1_000 / i64::from(tick_rate_hz))),
+        ("respawn_ms", Value::Int(down_ms(tick_rate_hz))),
         ("text", Value::text(text)),
     ])
+}
+
+/// For how long a ship lies still unless a rule says otherwise, milliseconds.
+fn down_ms(tick_rate_hz: u8) -> i64 {
+    i64::from(DOWN_TICKS) * 1_000 / i64::from(tick_rate_hz)
 }
 
 /// What is said of a member that cannot be.
@@ -455,11 +460,10 @@ fn verdict_of(said: &Value, tick_rate_hz: u8) -> Result<(Verdict, u8), &'static 
     };
     let rate_hz = i64::from(tick_rate_hz);
     let longest_ms = i64::from(u8::MAX) * 1_000 / rate_hz;
-    let own_ms = i64::from(DOWN_TICKS) * 1_000 / rate_hz;
-    let respawn_ms = whole(said, "respawn_ms", (own_ms, 0..=longest_ms))?;
+    let respawn_ms = whole(said, "respawn_ms", (down_ms(tick_rate_hz), 0..=longest_ms))?;
     let ticks = (respawn_ms * rate_hz + 500).div_euclid(1_000).max(1);
     let text = match there(said, "text") {
-        None => "",
+        None => &*own.text,
         Some(text) => text.as_str().ok_or("text")?,
     };
     let text = text[..text.floor_char_boundary(Kill::TEXT_BYTES_MAX)].to_owned();
