@@ -51,14 +51,28 @@ export async function startVictim({ options = {}, ...rest } = {}) {
   });
 }
 
-/** A port that was free a moment ago. */
+/**
+ * Where free ports are looked for: below those that the kernel gives to whoever names none (from 32,768 on, see
+ * `ip_local_port_range` in ip(7)), of which a connection takes one between the look and the server's start.
+ */
+const FREE_PORTS = { first: 20_000, count: 12_000 };
+const FREE_PORT_TRIES = 100;
+
+/** A port that was free a moment ago, and is given to nobody who does not name it. */
 export async function freePort() {
-  const listener = createServer().listen(0, "127.0.0.1");
-  await once(listener, "listening");
-  const { port } = listener.address();
-  listener.close();
-  await once(listener, "close");
-  return port;
+  for (let tries = 0; tries < FREE_PORT_TRIES; tries++) {
+    const port = FREE_PORTS.first + Math.floor(Math.random() * FREE_PORTS.count);
+    const listener = createServer().listen(port, "127.0.0.1");
+    try {
+      await once(listener, "listening");
+    } catch {
+      continue; // Somebody has it.
+    }
+    listener.close();
+    await once(listener, "close");
+    return port;
+  }
+  throw new Error(`none of ${FREE_PORT_TRIES} ports from ${FREE_PORTS.first} on is free`);
 }
 
 /** All metrics by name without the prefix; the samples of several threads or labels are added up. */

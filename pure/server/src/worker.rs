@@ -296,7 +296,7 @@ impl Worker {
             Work::Rpc(call) if matches!(origin.queue, Queue::Batched { .. }) => {
                 return self.run_batched(now, origin, call);
             }
-            Work::Rpc(call) => return self.rpc(now, origin, &call),
+            Work::Rpc(call) => return self.rpc(now, origin, call),
             Work::Hooked(hooked) => return self.hook_step(now, origin, *hooked),
             Work::Before(hook) => return self.before_message(now, origin, *hook),
             Work::After(hook) => return self.after_message(now, origin, *hook),
@@ -386,11 +386,13 @@ impl Worker {
         result
     }
 
-    fn rpc(&mut self, now: Now, origin: Origin, call: &RpcJob) {
-        self.stats.rpc_count.up();
+    fn rpc(&mut self, now: Now, origin: Origin, call: Box<RpcJob>) {
         let of = GuestCall::Rpc { id: &call.id, payload: &call.payload };
         let kept = (Some(origin), Then::AnswerRpc);
-        self.begin(now, kept, (&call.id, &call.context), of);
+        match self.begin_anywhere(now, kept, (&call.id, &call.context), of) {
+            Some((origin, _)) => self.run_elsewhere(origin, Work::Rpc(call)),
+            None => self.stats.rpc_count.up(),
+        }
     }
 
     /// What an RPC function has returned, as its client gets it.

@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! core: writes, quick ─▶ run_batched ─┬▶ it is over: kept, as it is answered
-//!                                     └▶ its slice is over, or it needs a caller: undone ─▶ core ─▶ caller
+//!                                     └▶ its slice is over, it needs a caller, or others have filled the
+//!                                        memory: undone ─▶ core ─▶ caller
 //! ```
 //!
 //! A call has a slice of time (`runtime.batch_slice_us`), because others wait for the batch. One that
@@ -115,11 +116,12 @@ impl Worker {
         let of = GuestCall::Rpc { id: &call.id, payload: &call.payload };
         let step =
             self.piece(now, &mut guest, |scripts, host| scripts.call(host, id, &call.context, of));
+        let met_end = guest.met_end_of_others(&step);
         let result = match step {
             Step::Done(result) => Some(result),
             Step::Waits(_) | Step::Paused => {
                 self.guests.of(guest.instance).cancel(id);
-                self.clear_up(now, &guest);
+                self.clear_up(now, &mut guest);
                 None
             }
         };
@@ -129,7 +131,7 @@ impl Worker {
         self.call_ended(instance);
         let Some(result) = result else { return self.undo(now, &origin, slice, call) };
         let is_over_time = matches!(&result, Err(error) if error.kind == ScriptFailure::OutOfTime);
-        if slice.leaves || is_over_time {
+        if slice.leaves || is_over_time || met_end {
             return self.undo(now, &origin, slice, call);
         }
         self.keep(&origin, ((&name, instance.version), slice), result);

@@ -22,9 +22,9 @@
 use event::{CallTime, Now};
 
 use super::Worker;
-use super::waiting::Guest;
+use super::waiting::{Guest, Origin};
 use crate::guests::Guests;
-use crate::mail::{Function, Job, Outcome, Queue};
+use crate::mail::{Function, Job, Outcome, Queue, Used, Work};
 
 /// Slices that a piece of a call may compute for; after more its function is for callers.
 const SLICES_MAX: u32 = 2;
@@ -65,6 +65,15 @@ impl Worker {
         let (core, group, queue) = (job.address.core, job.group, job.queue);
         let to = (queue, job.address.conn, job.stream, None);
         self.answer((core, group), to, outcome(Box::new(job)));
+    }
+
+    /// A caller is to run this call, of which nothing has happened though it has begun.
+    pub(super) fn run_elsewhere(&mut self, origin: Origin, work: Work) {
+        self.stats.calls_given_back.up();
+        let used = Some(Used { needs_caller: true, ..self.used_now(origin.before) });
+        let line = (origin.address.core, origin.group);
+        let to = (origin.queue, origin.address.conn, origin.stream, used);
+        self.answer(line, to, Outcome::NeedsCaller(Box::new(origin.job(work))));
     }
 
     /// A call is over. Its last piece may have been too long without having been interrupted.

@@ -124,7 +124,16 @@ impl Worker {
         let style = self.guests.form_style(&format!("before {id}"));
         let request = decoded(&hooked.call.form(style));
         let context = hooked.context.clone();
-        self.before(now, (origin, Then::Call(Box::new(hooked))), (&id, &context), request);
+        let kept = (Some(origin), Then::Call(Box::new(hooked)));
+        let of = GuestCall::Before { id: &id, request };
+        match self.begin_anywhere(now, kept, (&id, &context), of) {
+            Some((origin, Then::Call(mut hooked))) => {
+                hooked.step = HookStep::Before;
+                self.run_elsewhere(origin, Work::Hooked(hooked));
+            }
+            Some((_, then)) => unreachable!("a before-hook was {then:?}"),
+            None => self.stats.overall_before_count.up(),
+        }
     }
 
     fn after_call(
@@ -145,8 +154,17 @@ impl Worker {
             self.name_user(now, &mut context, &value);
         }
         let request = decoded(&call.form(style));
-        let kept = (origin, Then::AnswerCall(Box::new(answer)));
-        self.after(now, kept, (&id, &context), (value, request));
+        let kept = (Some(origin), Then::AnswerCall(Box::new(answer)));
+        let of = GuestCall::After { id: &id, answer: value, request };
+        match self.begin_anywhere(now, kept, (&id, &context), of) {
+            Some((origin, Then::AnswerCall(answer))) => {
+                let step = HookStep::After(*answer);
+                let hooked = HookedCall { call, context, after: true, step };
+                self.run_elsewhere(origin, Work::Hooked(Box::new(hooked)));
+            }
+            Some((_, then)) => unreachable!("an after-hook was {then:?}"),
+            None => self.stats.overall_after_count.up(),
+        }
     }
 
     /// Does what is to be done with what a function has returned.
@@ -229,7 +247,9 @@ impl Worker {
             return self.finish(&origin, Outcome::Before(Ok(Some(Box::new(request)))));
         }
         let form = form_of(&request, self.guests.form_style(&format!("before {id}")));
-        self.before(now, (origin, Then::Message(name)), (&id, &context), form);
+        self.stats.overall_before_count.up();
+        let of = GuestCall::Before { id: &id, request: form };
+        self.begin(now, (Some(origin), Then::Message(name)), (&id, &context), of);
     }
 
     /// The after-hook of a realtime message, unless it was answered with an error.
@@ -253,8 +273,9 @@ impl Worker {
             }
             None => Value::Map(Vec::new()),
         };
-        let values = (answer, form_of(&request, style));
-        self.after(now, (origin, Then::MessageDone), (&id, &context), values);
+        self.stats.overall_after_count.up();
+        let of = GuestCall::After { id: &id, answer, request: form_of(&request, style) };
+        self.begin(now, (Some(origin), Then::MessageDone), (&id, &context), of);
     }
 
     /// The scripts' function for the end of the server.
@@ -262,18 +283,6 @@ impl Worker {
         let context = CallContext { execution_mode: "shutdown", ..CallContext::default() };
         let call = GuestCall::Event { name: "shutdown", argument: Value::Nil };
         self.begin(now, (Some(origin), Then::Shutdown), ("shutdown", &context), call);
-    }
-
-    fn before(
-        &mut self,
-        now: Now,
-        (origin, then): (Origin, Then),
-        (id, context): (&str, &CallContext),
-        request: Value,
-    ) {
-        self.stats.overall_before_count.up();
-        let call = GuestCall::Before { id, request };
-        self.begin(now, (Some(origin), then), (id, context), call);
     }
 
     fn before_result(
@@ -290,18 +299,6 @@ impl Worker {
                 Err(error)
             }
         }
-    }
-
-    fn after(
-        &mut self,
-        now: Now,
-        (origin, then): (Origin, Then),
-        (id, context): (&str, &CallContext),
-        (answer, request): (Value, Value),
-    ) {
-        self.stats.overall_after_count.up();
-        let call = GuestCall::After { id, answer, request };
-        self.begin(now, (Some(origin), then), (id, context), call);
     }
 
     fn after_result(&self, named: Named<'_>, result: Result<Returned, ScriptError>) {

@@ -8,22 +8,35 @@
 //!      meanwhile: calls that would begin here ─▶ core ─▶ caller; those that waited here end with an error
 //! ```
 //!
-//! The function that did it runs at callers alone for a while, as one that overran. Not here: when the loader
+//! The function that did it runs at callers alone for a while, as one that overran. The call itself may have taken next
+//! to nothing of that memory: so it begins again at a caller, where it is one of the batch, or on a core in its first
+//! piece, unless it changed there what lasts. What others were to hear of it is forgotten, and what it did to globals goes with the
+//! memory. Not here: when the loader
 //! makes the instance (`loader`), and callers and the thread of events, which make theirs anew within the call
 //! that used it up.
 
 use event::Now;
-use game::guest::Retired;
+use game::guest::{Retired, Returned, ScriptError, ScriptFailure, Step};
 
 use super::Worker;
 use super::waiting::Guest;
 use crate::mail::LoaderMail;
 
+impl Guest {
+    /// Whether this first step of it has met the end of a memory that is full without it, so that it can begin again.
+    pub(super) fn met_end_of_others(&self, step: &Step<Returned>) -> bool {
+        let is_end = |error: &ScriptError| error.kind == ScriptFailure::OutOfMemory;
+        self.is_undone && matches!(step, Step::Done(Err(error)) if is_end(error))
+    }
+}
+
 impl Worker {
     /// A piece of this call has run, or the call was cancelled: it may have used its instance up, and have left behind
     /// what takes long to free, which another thread frees.
-    pub(super) fn clear_up(&mut self, now: Now, guest: &Guest) {
+    pub(super) fn clear_up(&mut self, now: Now, guest: &mut Guest) {
         if let Some(spent) = self.guests.take_spent(guest.instance) {
+            let has_lasted = self.used.writes || self.used.needs_caller;
+            guest.is_undone = guest.slice.is_some() || !has_lasted;
             self.spent(now, guest, spent);
         }
         if let Some(left) = self.guests.take_left(guest.instance)

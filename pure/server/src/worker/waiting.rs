@@ -115,6 +115,8 @@ pub(super) struct Guest {
     pub(super) slice: Option<Slice>,
     /// How many slices of a core it has had.
     pub(super) slices: u32,
+    /// Whether its memory, which is full without it, goes with all that it did in this piece.
+    pub(super) is_undone: bool,
     /// What it is called, for logs.
     pub(super) name: String,
 }
@@ -232,19 +234,44 @@ impl WaitingCalls {
 }
 
 impl Worker {
-    /// Begins a call of guest code.
+    /// Begins a call of guest code that no core runs.
     pub(super) fn begin(
+        &mut self,
+        now: Now,
+        kept: (Option<Origin>, Then),
+        named: (&str, &CallContext),
+        call: GuestCall<'_>,
+    ) {
+        let given_back = self.begin_anywhere(now, kept, named, call);
+        assert!(given_back.is_none(), "a core has run what none may: {given_back:?}");
+    }
+
+    /// Begins a call of guest code. On a core nothing has happened of one that meets the end of a memory in its first
+    /// piece that others have filled: it is given back, to be run by a caller ([`Worker::run_elsewhere`]).
+    #[must_use]
+    pub(super) fn begin_anywhere(
         &mut self,
         now: Now,
         (origin, then): (Option<Origin>, Then),
         (name, context): (&str, &CallContext),
         call: GuestCall<'_>,
-    ) {
+    ) -> Option<(Origin, Then)> {
+        let told = self.is_companion.then(|| self.resources.told());
         let mut guest = self.guest(origin, then, (name, context));
         let id = guest.id;
         let step =
             self.piece(now, &mut guest, |scripts, host| scripts.call(host, id, context, call));
-        self.step(now, guest, step);
+        match (told, guest) {
+            (Some(told), guest) if guest.met_end_of_others(&step) => {
+                self.resources.untell(told);
+                self.call_ended(guest.instance);
+                guest.origin.map(|origin| (origin, guest.then))
+            }
+            (_, guest) => {
+                self.step(now, guest, step);
+                None
+            }
+        }
     }
 
     /// A call that is about to begin.
@@ -286,6 +313,7 @@ impl Worker {
             asked_host,
             slice: None,
             slices: 0,
+            is_undone: false,
             name,
         }
     }
@@ -650,11 +678,11 @@ impl Worker {
     }
 
     /// Ends a call that waits, with an error.
-    fn cancel(&mut self, now: Now, guest: Guest, error: ScriptError) {
+    fn cancel(&mut self, now: Now, mut guest: Guest, error: ScriptError) {
         self.begin_call_time();
         self.used = Used::default();
         self.guests.of(guest.instance).cancel(guest.id);
-        self.clear_up(now, &guest);
+        self.clear_up(now, &mut guest);
         self.ended(guest, Err(error));
     }
 

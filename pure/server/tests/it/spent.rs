@@ -11,7 +11,7 @@ use script::budget::GuestLimits;
 use script::{LuaLimits, Sources};
 use server::guests::NewGuests;
 use server::loader::{Edition, Library, Loader};
-use server::mail::Topology;
+use server::mail::{Address, LoaderMail, Topology};
 use server::settings::Settings;
 use server::stats::LoaderStats;
 use store::Store;
@@ -96,7 +96,8 @@ impl Plan<'_> {
     }
 }
 
-/// `fill` uses its VM's memory up where that is small; `ask` waits for a room, which has no such match.
+/// `fill` keeps so many megabytes of its VM's memory, of which a small one has eight; `ask` waits for a room, which has no
+/// such match.
 const MODULE: &str = "
 local nk = require('nakama')
 local kept = {}
@@ -141,6 +142,17 @@ fn learn(rig: &Rig) {
     assert_eq!(rig.stat("calls_on_cores"), 1);
 }
 
+/// Keeps a megabyte a call where calls of it run, until one has met the end of that memory. Gives what that one returned.
+fn fill_up(rig: &Rig, loader: Address<LoaderMail>) -> String {
+    for _ in 0..8 {
+        let kept = rig.rpc("fill", "1");
+        if rig.posted(loader, "spent") == 1 {
+            return kept;
+        }
+    }
+    unreachable!("the memory is not used up");
+}
+
 const NO_MATCH: &str = "00000000-0000-0000-0000-000000000000.node1";
 
 #[test]
@@ -153,21 +165,24 @@ fn a_core_whose_memory_is_used_up_has_calls_run_elsewhere_until_it_has_another_v
     rig.freeze(rig.topology.rooms[0], true);
     let waits = rig.send_rpc(None, "ask", NO_MATCH);
     rig.settle();
-    let fills = rig.send_rpc(None, "fill", "20");
-    rig.settle();
-    assert_eq!(rig.posted(loader, "spent"), 1);
+    let on_core = rig.stat("calls_on_cores");
+    let kept = fill_up(&rig, loader);
+    let on_core = rig.stat("calls_on_cores") - on_core;
+    let before = (rig.stat("calls_given_back"), rig.stat("calls_on_cores"));
     let behind = rig.send_rpc(None, "echo", "behind");
     rig.settle();
-    assert!(rig.body(fills).contains("runtime.memory_max_bytes"));
-    assert_eq!(rig.body(behind), "behind");
-    assert_eq!((rig.stat("calls_given_back"), rig.stat("calls_on_cores")), (1, 3));
+    // The call that met the end has begun again elsewhere; the one behind it does not begin here.
+    assert_eq!((kept.as_str(), rig.body(behind).as_str()), ("1", "behind"));
+    assert!(on_core > 4, "only {on_core} calls kept what filled it");
+    let after = (rig.stat("calls_given_back"), rig.stat("calls_on_cores"));
+    assert_eq!(after, (before.0 + 1, before.1));
     // What waited ends when it is answered.
     rig.freeze(rig.topology.rooms[0], false);
     rig.settle();
     let lost = rig.body(waits);
     assert!(lost.contains("used up by another call while this one waited"), "{lost}");
     // Nobody loads but the loader, whose turn has not come.
-    assert_eq!((rig.rpc("echo", "c").as_str(), rig.stat("calls_on_cores")), ("c", 3));
+    assert_eq!((rig.rpc("echo", "c").as_str(), rig.stat("calls_on_cores")), ("c", before.1));
     rig.freeze(loader, false);
     rig.settle();
     assert_eq!((rig.stat("scripts_renewed"), rig.stat("scripts_missing")), (1, 0));
@@ -204,9 +219,10 @@ fn a_function_that_uses_the_memory_up_again_and_again_has_it_after_pauses_only()
         // It is not known to be quick, nor on the core, for a second and then for a minute.
         rig.advance(61_000);
         (0..17).for_each(|_| drop(rig.rpc("fill", "0")));
-        let refused = rig.rpc("fill", "20");
-        assert!(refused.contains("runtime.memory_max_bytes"), "{refused}");
-        assert_eq!(rig.rpc("fill", "0"), "0", "at a caller");
+        let answered = rig.rpc("fill", "20");
+        let is_long = answered.contains("runtime.memory_max_bytes");
+        assert!(is_long || answered.parse::<u32>().is_ok_and(|kept| kept > 19), "{answered}");
+        assert_eq!(rig.rpc("fill", "0").parse::<u32>().map(|kept| kept % 20), Ok(0), "at a caller");
         rig.settle();
         rig.advance(64_000);
         assert_eq!(rig.stat("scripts_renewed"), renewed);
@@ -223,9 +239,10 @@ fn a_batch_whose_memory_is_used_up_goes_on_without_calls_of_scripts() {
     let (fills, behind) =
         (rig.send_rpc(None, "save", "save"), rig.send_rpc(None, "save", "behind"));
     rig.settle();
-    let answered = rig.body(fills);
-    assert!(answered.contains("runtime.memory_max_bytes"), "{answered}");
-    assert_eq!((rig.body(behind).as_str(), rig.stat("rpc_batched")), ("0", batched + 1));
+    assert_eq!(rig.body(fills), "20", "it has begun again at a caller");
+    let kept = rig.body(behind);
+    assert!(kept == "0" || kept == "20", "{kept} at one of two callers");
+    assert_eq!(rig.stat("rpc_batched"), batched);
     rig.freeze(rig.topology.loader.unwrap(), false);
     rig.advance(1_000);
     assert_eq!(rig.stat("scripts_renewed"), 1);
