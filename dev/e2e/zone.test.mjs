@@ -201,6 +201,39 @@ describe("a zone of several rooms under load", throngOnly, () => {
   });
 });
 
+describe("a zone with datagrams under load", throngOnly, () => {
+  test("throng load flies pilots by UDP, who check what they are told as those of sockets do", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "throng-zone-"));
+    const serve = `${binary()} serve --socket.port 0 --socket.grpc_port 0 --data_dir ${join(folder, "data")} ` +
+      "--engine.cores 2 --datagram.enabled true --datagram.port 0 --world.enabled true --world.side_m 512";
+    const out = join(folder, "out");
+    const args = ["load", "zone-datagrams", "--server", serve, "--out", out];
+    args.push("--players", "20", "--set", "fleet=crowd", "--warmup", "1s", "--duration", "4s");
+    const { stdout } = await promisify(execFile)(binary(), args, { timeout: 60_000 });
+    const result = JSON.parse(await readFile(join(out, "result.json"), "utf8"));
+    const page = await readFile(join(out, "report.html"), "utf8");
+    await rm(folder, { recursive: true, force: true });
+    assert.match(stdout, /carried by: datagrams \(UDP\): [\d,]+ of [\d,]+ snapshots; \d+ of [\d,]+ datagrams were lost/);
+    assert.ok(page.includes("carried by"));
+    assert.deepEqual(result.errors, []);
+    const { snapshots, by_datagram, datagrams_lost, same, different } = result.zone;
+    assert.ok(by_datagram > 500 && by_datagram === snapshots, `${by_datagram} of ${snapshots} by datagram`);
+    assert.ok(datagrams_lost < by_datagram / 10, `${datagrams_lost} lost`);
+    assert.ok(same > 100 && different === 0, `${same} compared, ${different} different`);
+    const steer = result.ops.find((op) => op.name === "steer");
+    assert.ok(steer.done > 500 && steer.failed === 0, `${steer.done} controls are followed`);
+  });
+
+  test("a server without datagrams refuses them by name, and the run says so", async () => {
+    const target = `http://${server.host}:${server.port}`;
+    const args = ["load", "zone-datagrams", "--target", target, "--server-key", server.serverKey];
+    args.push("--players", "2", "--ramp", "1s", "--warmup", "1s", "--duration", "1s");
+    const failed = await promisify(execFile)(binary(), args, { timeout: 60_000 }).catch((error) => error);
+    assert.ok(failed.code > 0, failed.stdout);
+    assert.match(failed.stdout, /RPC function not found/);
+  });
+});
+
 describe("the zone", throngOnly, () => {
   test("a client that acknowledges nothing is sent little, and holds up nobody", async () => {
     const [silent, quick] = [await pilot("json"), await pilot("json")];

@@ -43,6 +43,17 @@ pub struct Heard {
     pub answer: Option<Vec<u8>>,
 }
 
+/// The same, of what is read where it lies.
+#[derive(Debug)]
+pub struct Opened<'a> {
+    /// Which of the server's datagrams it is: 1 and more. What is left out has not come.
+    pub sequence: u32,
+    /// A message of a match.
+    pub message: Option<MatchData<'a>>,
+    /// What is to be sent at once.
+    pub answer: Option<Vec<u8>>,
+}
+
 /// The datagrams of a session.
 #[derive(Debug)]
 pub struct Datagrams {
@@ -107,18 +118,33 @@ impl Datagrams {
 
     /// Takes what came. What is not the server's, or came already, is nothing.
     pub fn heard(&mut self, now: Duration, datagram: &[u8]) -> Heard {
-        let Ok((head, body)) = self.key.open(datagram) else { return Heard::default() };
-        if head.kind.is_from_client() || self.window.take(head.sequence).is_err() {
+        let Some(Opened { message, answer, .. }) = self.open(now, datagram) else {
             return Heard::default();
+        };
+        Heard { message: message.map(of), answer }
+    }
+
+    /// The same without a copy of the message; none if the datagram is nothing.
+    pub fn open<'a>(&mut self, now: Duration, datagram: &'a [u8]) -> Option<Opened<'a>> {
+        let (head, body) = self.key.open(datagram).ok()?;
+        if head.kind.is_from_client() || self.window.take(head.sequence).is_err() {
+            return None;
         }
+        let sequence = head.sequence;
         self.heard = Some(now);
         if head.kind == Kind::Challenge {
             let answer = body.get(..TOKEN_BYTES).and_then(|token| self.seal(Kind::Proof, token));
-            return Heard { message: None, answer };
+            return Some(Opened { sequence, message: None, answer });
         }
         self.is_open = true;
         let message = (head.kind == Kind::ServerData).then(|| MatchData::decode(body).ok());
-        Heard { message: message.flatten().map(of), answer: None }
+        Some(Opened { sequence, message: message.flatten(), answer: None })
+    }
+
+    /// The session's number, as it stands in each of its datagrams.
+    #[must_use]
+    pub const fn id(&self) -> u64 {
+        self.id
     }
 
     /// None when all numbers are used up.

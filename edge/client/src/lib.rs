@@ -36,7 +36,7 @@ use thiserror::Error;
 use wire::nakama::Envelope;
 use wire::nakama::realtime::{self, Message};
 
-pub use datagrams::{Datagrams, Grant};
+pub use datagrams::{Datagrams, Grant, Opened};
 pub use http::Server;
 use socket::Socket;
 

@@ -119,6 +119,14 @@ const CASES: &[Case] = &[
         counted_s: Some(30),
     },
     Case {
+        name: "S3-udp",
+        title: "the same by datagrams",
+        load: "zone-datagrams --players 1000 --set fleet=crowd",
+        world: " --world.side_m 512 --datagram.enabled true --datagram.port 0",
+        warm_up_s: 20,
+        counted_s: Some(30),
+    },
+    Case {
         name: "S4",
         title: "fast movers",
         load: "zone --players 1000 --set fleet=fast",
@@ -307,6 +315,20 @@ const FIGURES: &[Figure] = &[
     (
         "application messages in a packet",
         |it| Some(number(it, "/zone/updates")? / number(it, "/zone/snapshots")?),
+        whole,
+    ),
+    (
+        "of them by datagram",
+        |it| Some(number(it, "/zone/by_datagram")? / number(it, "/zone/snapshots")?),
+        percent,
+    ),
+    (
+        "datagrams lost of a million",
+        |it| {
+            let (lost, came) =
+                (number(it, "/zone/datagrams_lost")?, number(it, "/zone/by_datagram")?);
+            (came > 0.0).then(|| lost / (lost + came) * 1e6)
+        },
         whole,
     ),
     ("bytes of a packet", |it| number(it, "/zone/snapshot_bytes"), whole),

@@ -60,6 +60,7 @@ pub(crate) use source::Source;
 use stages::{RampEnd, Stages};
 pub(crate) use tls::TlsClient;
 use turn::{News, Turn};
+pub(crate) use zone::SOCKETS;
 
 use crate::load::record::kind::{Cause, Kind};
 use crate::load::record::{NO_OP, Record, SERVER_GONE, Stage};
@@ -152,14 +153,14 @@ impl Handler for Generator {
             Input::Eof { conn } => {
                 self.play(now_ns, out, |it, turn| it.eof(turn, conn));
             }
+            Input::Datagrams(datagrams) => {
+                self.play(now_ns, out, |it, turn| it.sessions.datagrams(turn, datagrams));
+            }
             Input::Mail(Command::Begin) => self.begin(now_ns, out),
             Input::Mail(Command::Go) => self.go(now_ns, out),
             Input::Mail(Command::Finish) | Input::Stop => self.finish_early(now_ns, out),
             // A generator accepts nothing, posts nothing and does not ask when bytes have left.
-            Input::Opened { .. }
-            | Input::Sent { .. }
-            | Input::Datagrams(_)
-            | Input::Refused { .. } => {}
+            Input::Opened { .. } | Input::Sent { .. } | Input::Refused { .. } => {}
         }
     }
 }

@@ -43,6 +43,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("ws-room-8", include_str!("../../../../scenarios/ws-room-8.toml")),
     ("match", include_str!("../../../../scenarios/match.toml")),
     ("zone", include_str!("../../../../scenarios/zone.toml")),
+    ("zone-datagrams", include_str!("../../../../scenarios/zone-datagrams.toml")),
     ("zone-churn", include_str!("../../../../scenarios/zone-churn.toml")),
 ];
 
@@ -185,7 +186,7 @@ pub enum Beat {
 }
 
 /// One step as written; exactly one of `get`, `post`, `put`, `delete`, `connect`, `send`,
-/// `send_binary`, `publish`, `match_send`, `zone_join`, `zone_fly`, `think`, `close` says what it does.
+/// `send_binary`, `publish`, `match_send`, `zone_join`, `zone_datagrams`, `zone_fly`, `think`, `close` says what it does.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepForm {
@@ -213,6 +214,9 @@ pub struct StepForm {
     /// Joins the zone whose id was captured as `match`, over a socket that speaks protobuf; done when
     /// the player has its ship.
     pub zone_join: Option<bool>,
+    /// Asks for datagrams beside the socket; from then on controls and snapshots go by them, as far as they may. Done
+    /// when the server has answered. Behind `zone_join`.
+    pub zone_datagrams: Option<bool>,
     /// Steers the ship once, and acknowledges snapshots: a word of [`Fleet`], or a variable that is one.
     pub zone_fly: Option<String>,
     /// Waits so long.

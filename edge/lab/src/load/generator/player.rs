@@ -43,6 +43,8 @@ pub(super) enum Expecting {
     Delivery(u32),
     /// A ship in the zone.
     Welcome,
+    /// Datagrams that come through.
+    Way,
 }
 
 /// One virtual player.

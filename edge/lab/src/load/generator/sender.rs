@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use event::Output;
 use wire::websocket::{self, Opcode};
+use world::FromClient;
 
 use super::links::{Link, Links};
 use super::player::{Doing, Expecting, Player};
@@ -38,6 +39,8 @@ pub(super) struct Sender {
     settings: Arc<Settings>,
     links: Links,
     writer: Writer,
+    /// Reused: a packet for the zone.
+    packet: Vec<u8>,
 }
 
 impl Sender {
@@ -45,6 +48,7 @@ impl Sender {
         Self {
             links: Links::new(settings.clone()),
             writer: Writer::new(settings.clone(), program),
+            packet: Vec::new(),
             settings,
         }
     }
@@ -108,6 +112,12 @@ impl Sender {
                 turn.recorder.sent_bytes(self.writer.zone_join(to, player));
                 self.sent_frame(turn, player, step, Some(Expecting::Welcome))
             }
+            StepKind::ZoneDatagrams => {
+                player.cid = player.cid.wrapping_add(1);
+                let to = self.links.to(index, turn.out);
+                turn.recorder.sent_bytes(self.writer.zone_datagrams(to, player));
+                self.sent_frame(turn, player, step, Some(Expecting::Way))
+            }
             StepKind::ZoneFly(fleet) => self.fly(turn, (index, player), (step, *fleet)),
             StepKind::Binary { bytes: size, awaited } => {
                 let (bytes, number) = self.writer.binary(self.links.to(index, turn.out), *size);
@@ -149,8 +159,17 @@ impl Sender {
         if is_given_up {
             turn.recorder.unanswered(step.op, 1);
         }
-        let to = self.links.to(index, turn.out);
-        turn.recorder.sent_bytes(self.writer.zone_controls(to, player, &packet));
+        self.packet.clear();
+        packet.encode(&mut self.packet);
+        let match_id = self.writer.match_id(&player.captured);
+        let by_datagram = pilot.way.as_mut().is_some_and(|way| {
+            way.probe(turn);
+            way.message(turn, match_id, (FromClient::KIND, &self.packet))
+        });
+        if !by_datagram {
+            let to = self.links.to(index, turn.out);
+            turn.recorder.sent_bytes(self.writer.zone_controls(to, player, &self.packet));
+        }
         self.began(turn, player, (step, 1));
         Acted::Done
     }

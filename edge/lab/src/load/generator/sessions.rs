@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use event::{CloseReason, ConnId, ConnectFailure, Output};
+use event::{CloseReason, ConnId, ConnectFailure, Datagrams, Output};
 use wire::websocket::Opcode;
 
 use super::beats::Beats;
@@ -22,7 +22,7 @@ use super::rows::Rows;
 use super::sender::{Acted, Sender};
 use super::stages::Census;
 use super::turn::{Moment, Turn};
-use super::zone::{self, Told, Zone};
+use super::zone::{self, Told, Way, Zone};
 use super::{CONNECTS_MAX, Command, Event, Settings, missed};
 use crate::load::record::kind::{Cause, Kind};
 use crate::load::record::{NO_OP, STOPPED, Stage, tls};
@@ -541,6 +541,7 @@ impl Sessions {
                 self.drop_link(turn, index);
                 self.fail(turn, index, &kind, || format!("no answer within {seconds} s"));
             } else if !at.is_over() && self.sender.links().is_socket(index) {
+                self.probe(turn, index);
                 self.ping(turn, index);
             }
         }
@@ -603,15 +604,46 @@ impl Sessions {
     /// A message of the zone, or an answer on the way into it, has come.
     pub(super) fn zone_message(&mut self, turn: &mut Turn<'_>, index: usize, bytes: &[u8]) {
         let player = &mut self.players[index];
-        let awaits = player.awaits(Expecting::Welcome);
-        match self.zone.take(turn, (player, self.program.fly_op), bytes) {
-            Told::Welcome if awaits => self.done(turn, index),
+        let awaits_ship = player.awaits(Expecting::Welcome);
+        let awaits = awaits_ship || player.awaits(Expecting::Way);
+        let server = self.settings.node(player.number).addr;
+        let what = (index, player, self.program.fly_op);
+        match self.zone.take(turn, what, (server, bytes)) {
+            Told::Welcome if awaits_ship => self.done(turn, index),
+            Told::Granted => self.probe(turn, index),
             Told::Refused(wrong) if awaits => self.refused(turn, index, wrong),
             Told::Refused(Wrong { kind, example, .. }) => {
                 turn.recorder.error(NO_OP, &kind, || example);
             }
+            Told::Bad(kind) if awaits => self.fail(turn, index, &kind, String::new),
             Told::Bad(kind) => turn.recorder.error(NO_OP, &kind, String::new),
             Told::Welcome | Told::Noted => {}
+        }
+    }
+
+    /// Datagrams have come.
+    pub(super) fn datagrams(&mut self, turn: &mut Turn<'_>, datagrams: Datagrams<'_>) {
+        for datagram in datagrams {
+            turn.recorder.received_bytes(datagram.len());
+            let Some(index) = self.zone.owner(datagram) else { continue };
+            let player = &mut self.players[index];
+            let told = self.zone.take_datagram(turn, (player, self.program.fly_op), datagram);
+            if let Told::Bad(kind) = told {
+                turn.recorder.error(NO_OP, &kind, String::new);
+            }
+            let player = &self.players[index];
+            let way = player.pilot.as_ref().and_then(|pilot| pilot.way.as_ref());
+            if way.is_some_and(Way::is_open) && player.awaits(Expecting::Way) {
+                self.done(turn, index);
+            }
+        }
+    }
+
+    /// Sends what a pilot's datagrams need without a control, if it is time to.
+    fn probe(&mut self, turn: &mut Turn<'_>, index: usize) {
+        let pilot = self.players[index].pilot.as_mut();
+        if let Some(way) = pilot.and_then(|pilot| pilot.way.as_mut()) {
+            way.probe(turn);
         }
     }
 

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use event::Random;
 use wire::websocket::{self, Opcode};
-use world::FromClient;
 
 use super::Settings;
 use super::links::Sink;
@@ -112,21 +111,26 @@ impl Writer {
     /// Asks for a ship in the zone.
     pub(super) fn zone_join(&mut self, to: Sink<'_>, player: &Player) -> usize {
         let mut bytes = self.take_text();
-        let match_id = self.program.match_id(&player.captured).unwrap_or_default();
-        zone::write_join(&mut bytes, player.cid, match_id);
+        zone::write_join(&mut bytes, player.cid, self.match_id(&player.captured));
         self.send_text(to, Opcode::Binary, bytes)
     }
 
-    /// A packet for the zone.
-    pub(super) fn zone_controls(
-        &mut self,
-        to: Sink<'_>,
-        player: &Player,
-        packet: &FromClient,
-    ) -> usize {
+    /// Asks for datagrams beside the socket.
+    pub(super) fn zone_datagrams(&mut self, to: Sink<'_>, player: &Player) -> usize {
         let mut bytes = self.take_text();
-        let match_id = self.program.match_id(&player.captured).unwrap_or_default();
-        zone::write_controls(&mut bytes, match_id, packet);
+        zone::write_ask(&mut bytes, player.cid);
+        self.send_text(to, Opcode::Binary, bytes)
+    }
+
+    /// The match that the player has captured.
+    pub(super) fn match_id<'a>(&self, captured: &'a [Box<str>]) -> &'a str {
+        self.program.match_id(captured).unwrap_or_default()
+    }
+
+    /// A packet for the zone.
+    pub(super) fn zone_controls(&mut self, to: Sink<'_>, player: &Player, packet: &[u8]) -> usize {
+        let mut bytes = self.take_text();
+        zone::write_controls(&mut bytes, self.match_id(&player.captured), packet);
         self.send_text(to, Opcode::Binary, bytes)
     }
 

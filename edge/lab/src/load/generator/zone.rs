@@ -1,19 +1,24 @@
 //! Pilots of the zone, as one generator has them: what comes for each, and what all of them together know.
 //!
-//! Messages are envelopes in protobuf; packets in them are read and written by `world`, which is what any
-//! client in Rust would use (docs/world/protocol.md).
+//! Messages are envelopes in protobuf, or come by datagram (`ways`); packets in them are read and written by `world`,
+//! which is what any client in Rust would use (docs/world/protocol.md).
 //!
-//! In: messages of sockets, moments of controls. Out: what was told, frames' payloads, counts in the record.
+//! In: messages of sockets, datagrams, moments of controls. Out: what was told, frames' payloads, counts in the record.
 
 mod pilot;
 mod trace;
+mod ways;
+
+use std::net::SocketAddr;
 
 use wire::nakama::Envelope;
-use wire::nakama::realtime::{MatchDataSend, MatchJoin, Message};
+use wire::nakama::realtime::{MatchDataSend, MatchJoin, Message, Rpc};
 use world::{FromClient, Place, Snapshot, Welcome};
 
 pub(super) use pilot::Pilot;
 use trace::Trace;
+use ways::{RPC_ID, Ways};
+pub(crate) use ways::{SOCKETS, Way};
 
 use super::http::Wrong;
 use super::player::Player;
@@ -24,6 +29,8 @@ use crate::load::record::kind::{Cause, Kind};
 pub(super) enum Told {
     /// The player has a ship.
     Welcome,
+    /// The player may send datagrams.
+    Granted,
     /// The request under way was refused.
     Refused(Wrong),
     /// It could not be used.
@@ -36,16 +43,17 @@ pub(super) enum Told {
 #[derive(Debug, Default)]
 pub(super) struct Zone {
     trace: Trace,
+    ways: Ways,
     tick_rate_hz: u8,
 }
 
 impl Zone {
-    /// A message has come for a player, whose controls are timed as `op`.
+    /// A message has come for the player at a place, connected to this server, whose controls are timed as `op`.
     pub(super) fn take(
         &mut self,
         turn: &mut Turn<'_>,
-        (player, op): (&mut Player, Option<u16>),
-        bytes: &[u8],
+        (index, player, op): (usize, &mut Player, Option<u16>),
+        (server, bytes): (SocketAddr, &[u8]),
     ) -> Told {
         let message = match Envelope::decode_protobuf(bytes) {
             Ok(envelope) => envelope.message,
@@ -61,6 +69,9 @@ impl Zone {
             Some(Message::MatchData(data)) if data.op_code == i64::from(Place::KIND) => {
                 waits(&data.data)
             }
+            Some(Message::Rpc(rpc)) if rpc.id == RPC_ID => {
+                self.granted((index, player), server, &rpc.payload)
+            }
             Some(Message::Error(error)) => {
                 let text = format!("error {}: {}", error.code, error.message);
                 let kind = Kind::new(Cause::Envelope, text);
@@ -68,6 +79,46 @@ impl Zone {
             }
             // The answer to the join, whose end is the welcome, and news for everybody.
             _ => Told::Noted,
+        }
+    }
+
+    /// Whose datagram this is, as it says.
+    pub(super) fn owner(&self, datagram: &[u8]) -> Option<usize> {
+        self.ways.owner(datagram)
+    }
+
+    /// A datagram has come for a player, whose controls are timed as `op`.
+    pub(super) fn take_datagram(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (player, op): (&mut Player, Option<u16>),
+        datagram: &[u8],
+    ) -> Told {
+        let way = player.pilot.as_mut().and_then(|pilot| pilot.way.as_mut());
+        let Some(message) = way.and_then(|way| way.open(turn, datagram)) else {
+            return Told::Noted;
+        };
+        if message.op_code != i32::from(Snapshot::KIND) {
+            return bad(format!("opcode {} by datagram", message.op_code));
+        }
+        turn.recorder.zone().by_datagram += 1;
+        self.snapshot(turn, (player, op), message.data)
+    }
+
+    fn granted(
+        &mut self,
+        (index, player): (usize, &mut Player),
+        server: SocketAddr,
+        grant: &str,
+    ) -> Told {
+        let Some(pilot) = &mut player.pilot else { return bad("datagrams before the welcome") };
+        match Way::new(grant, index, server) {
+            Ok(way) => {
+                self.ways.begin(index, &way);
+                pilot.way = Some(way);
+                Told::Granted
+            }
+            Err(error) => bad(format!("datagrams: {error}")),
         }
     }
 
@@ -150,14 +201,18 @@ pub(super) fn write_join(out: &mut Vec<u8>, cid: u32, match_id: &str) {
     Envelope::new(cid.to_string(), Message::MatchJoin(join)).encode_protobuf(out);
 }
 
-/// Appends a packet for a match.
-pub(super) fn write_controls(out: &mut Vec<u8>, match_id: &str, packet: &FromClient) {
-    let mut data = Vec::new();
-    packet.encode(&mut data);
+/// Appends the request for datagrams.
+pub(super) fn write_ask(out: &mut Vec<u8>, cid: u32) {
+    let rpc = Rpc { id: RPC_ID.to_owned(), ..Rpc::default() };
+    Envelope::new(cid.to_string(), Message::Rpc(rpc)).encode_protobuf(out);
+}
+
+/// Appends a packet for a match, as it has been encoded.
+pub(super) fn write_controls(out: &mut Vec<u8>, match_id: &str, packet: &[u8]) {
     let send = MatchDataSend {
         match_id: match_id.to_owned(),
         op_code: i64::from(FromClient::KIND),
-        data: data.into(),
+        data: packet.to_vec().into(),
         ..MatchDataSend::default()
     };
     Envelope::new("", Message::MatchDataSend(send)).encode_protobuf(out);

@@ -12,6 +12,13 @@ use crate::measure::percentiles::Times;
 pub(crate) struct ZoneRecord {
     /// Snapshots that were decoded and applied.
     pub(crate) snapshots: u64,
+    /// Of these, those that came by datagram.
+    #[serde(default)]
+    pub(crate) by_datagram: u64,
+    /// Datagrams of the server that have not come, as far as later ones tell. Below zero where more have come after
+    /// all than went missing in this stretch.
+    #[serde(default)]
+    pub(crate) datagrams_missing: i64,
     /// Bytes of them, without what carries them.
     pub(crate) snapshot_bytes: u64,
     /// Updates of one ship in them, each new to its pilot.
@@ -72,6 +79,7 @@ impl ZoneRecord {
     fn add_counts(&mut self, other: &Self) {
         for (mine, theirs) in [
             (&mut self.snapshots, other.snapshots),
+            (&mut self.by_datagram, other.by_datagram),
             (&mut self.snapshot_bytes, other.snapshot_bytes),
             (&mut self.updates, other.updates),
             (&mut self.gone, other.gone),
@@ -87,6 +95,7 @@ impl ZoneRecord {
         ] {
             *mine += theirs;
         }
+        self.datagrams_missing += other.datagrams_missing;
         self.tick_rate_hz = self.tick_rate_hz.max(other.tick_rate_hz);
         if other.tau_permille > 0 {
             self.speed(other.tau_permille);

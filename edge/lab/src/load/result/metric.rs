@@ -279,6 +279,16 @@ const ROWS: &[Row] = &[
     ),
     of_run(
         (
+            "by_datagram",
+            Unit::Share,
+            Span::Counted,
+            "of the zone's snapshots, those that came by datagram",
+        ),
+        |run| run.zone.as_ref()?.datagram_share(),
+        None,
+    ),
+    of_run(
+        (
             "staleness_p99",
             Unit::Time,
             Span::Counted,

@@ -30,9 +30,15 @@ pub struct ZoneSummary {
     pub server_cores: Option<u32>,
     /// Snapshots that they came in.
     pub snapshots: u64,
+    /// Of these, those that came by datagram; the others came over the socket.
+    #[serde(default)]
+    pub by_datagram: u64,
+    /// Datagrams of the server that have not come, as far as later ones tell.
+    #[serde(default)]
+    pub datagrams_lost: u64,
     /// Bytes of a snapshot, in the mean, without what carries it.
     pub snapshot_bytes: f64,
-    /// Bytes a second that came for each pilot, with WebSocket's and the envelope's.
+    /// Bytes a second that came for each pilot, with those of WebSocket and the envelope, or of the datagram.
     pub pilot_bytes_per_s: f64,
     /// Ships in sight of a pilot, in the mean.
     pub in_sight: f64,
@@ -274,6 +280,8 @@ impl ZoneSummary {
             updates: record.updates,
             updates_per_s: per_s(record.updates),
             snapshots: record.snapshots,
+            by_datagram: record.by_datagram,
+            datagrams_lost: u64::try_from(record.datagrams_missing).unwrap_or(0),
             snapshot_bytes: float(record.snapshot_bytes) / float(record.snapshots.max(1)),
             in_sight: float(record.in_sight) / float(record.snapshots.max(1)),
             summaries: record.summaries,
@@ -291,6 +299,11 @@ impl ZoneSummary {
             tau_permille: record.tau_permille,
             ..Self::default()
         }
+    }
+
+    /// Of the snapshots, those that came by datagram; none without snapshots.
+    pub(crate) fn datagram_share(&self) -> Option<f64> {
+        (self.snapshots > 0).then(|| float(self.by_datagram) / float(self.snapshots))
     }
 
     /// Why the figures must not be believed, whoever's fault it was.

@@ -112,6 +112,9 @@ pub enum RunError {
     /// TLS cannot be spoken.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// A generator gets no sockets for datagrams.
+    #[error("cannot bind sockets for datagrams: {0}")]
+    Datagrams(std::io::Error),
     /// The server's process cannot be sampled.
     #[error(transparent)]
     Sample(#[from] SampleError),

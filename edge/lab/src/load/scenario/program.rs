@@ -90,6 +90,12 @@ impl Program {
         self.fly_op.is_some()
     }
 
+    /// Whether they ask for datagrams.
+    pub(crate) fn has_datagrams(&self) -> bool {
+        let mut steps = self.sessions.iter().flat_map(|session| &session.steps);
+        steps.any(|step| matches!(step.kind, StepKind::ZoneDatagrams))
+    }
+
     /// Whom match messages with this op code are for.
     pub(crate) fn audience_of(&self, op_code: i64) -> Option<Audience> {
         let [sender, all] = self.match_op_codes;
@@ -198,6 +204,8 @@ pub(crate) enum StepKind {
     },
     /// Joins the zone.
     ZoneJoin,
+    /// Asks for datagrams beside the socket.
+    ZoneDatagrams,
     /// Steers a ship in it.
     ZoneFly(Fleet),
     Think(Think),
@@ -473,6 +481,9 @@ impl<'a> Compiler<'a> {
             has_match(place, &self.names)?;
             kinds.push(StepKind::ZoneJoin);
         }
+        if form.zone_datagrams == Some(true) {
+            kinds.push(StepKind::ZoneDatagrams);
+        }
         if let Some(text) = &form.zone_fly {
             kinds.push(StepKind::ZoneFly(self.fleet(place, text)?));
         }
@@ -486,7 +497,7 @@ impl<'a> Compiler<'a> {
             _ => Err(mistake(
                 place,
                 "needs exactly one of get, post, put, delete, connect, send, send_binary, \
-                 publish, match_send, zone_join, zone_fly, think, close",
+                 publish, match_send, zone_join, zone_datagrams, zone_fly, think, close",
             )),
         }
     }

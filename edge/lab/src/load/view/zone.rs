@@ -42,8 +42,9 @@ pub(super) fn rows(summary: &Summary, zone: &ZoneSummary) -> Vec<(&'static str, 
         ),
         (
             "a pilot receives",
-            format!("{} (WebSocket and envelope included)", bits(zone.pilot_bytes_per_s * 8.0)),
+            format!("{} (with what carries it)", bits(zone.pilot_bytes_per_s * 8.0)),
         ),
+        ("carried by", carried_by(zone)),
         ("staleness", staleness(zone)),
         ("view error", view_error(zone)),
         (
@@ -128,6 +129,21 @@ fn server_rows(zone: &ZoneSummary) -> Vec<(&'static str, String)> {
 
 fn group_mean(count: f64) -> String {
     crate::measure::number::group_f64(count)
+}
+
+/// Which way snapshots took.
+fn carried_by(zone: &ZoneSummary) -> String {
+    if zone.by_datagram == 0 {
+        return "WebSocket".to_owned();
+    }
+    let all = zone.by_datagram + zone.datagrams_lost;
+    format!(
+        "datagrams (UDP): {} of {} snapshots; {} of {} datagrams were lost",
+        group(zone.by_datagram),
+        group(zone.snapshots),
+        group(zone.datagrams_lost),
+        group(all),
+    )
 }
 
 fn staleness(zone: &ZoneSummary) -> String {

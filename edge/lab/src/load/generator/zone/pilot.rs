@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use world::{Applied, BadPacket, Control, EntityId, FromClient, View, Welcome};
 
+use super::ways::Way;
 use crate::load::scenario::Fleet;
 use crate::measure::arrivals::Stream;
 
@@ -50,6 +51,8 @@ pub(crate) struct Pilot {
     summarised: Option<u32>,
     /// Where it flies to: a place in the world, or beside the middle of where all are to be.
     goal: Option<(i32, i32)>,
+    /// Its datagrams, if it has asked for some.
+    pub(in super::super) way: Option<Way>,
 }
 
 impl Pilot {
@@ -62,6 +65,7 @@ impl Pilot {
             under_way: VecDeque::new(),
             summarised: None,
             goal: None,
+            way: None,
         }
     }
 

@@ -46,6 +46,12 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
                         out, a snapshot comes in each tick";
             return Err(mistake(&place, what));
         }
+        let joins = steps_of(session).position(|form| form.zone_join == Some(true));
+        let asks = steps_of(session).position(|form| form.zone_datagrams == Some(true));
+        if asks.is_some() && (joins.is_none() || joins > asks) {
+            let what = "`zone_datagrams` is for who has a ship: write it behind `zone_join`";
+            return Err(mistake(&place, what));
+        }
         for (index, form) in steps_of(session).enumerate() {
             let name = form.op.clone().unwrap_or_else(|| format!("step {}", index + 1));
             step(&format!("{place}, {name}"), form)?;

@@ -57,6 +57,16 @@ fn pilots_fly_as_a_word_says_and_send_no_pings_in_json() {
         let error = compile(&parse(&session(ping, word)).unwrap(), &dials()).unwrap_err();
         assert!(error.to_string().contains(wanted), "{error}");
     }
+    let asks = "[[session.first]]\nop='ask'\nzone_datagrams=true\n";
+    let program = |text: &str| compile(&parse(text).unwrap(), &dials());
+    let behind =
+        session("", "crowd").replace("[[session.loop]]", &format!("{asks}[[session.loop]]"));
+    assert!(!program(&session("", "crowd")).unwrap().has_datagrams());
+    assert!(program(&behind).unwrap().has_datagrams());
+    let before =
+        session("", "crowd").replacen("[[session.first]]", &format!("{asks}[[session.first]]"), 1);
+    let error = program(&before).unwrap_err().to_string();
+    assert!(error.contains("write it behind `zone_join`"), "{error}");
     let alone = session("", "crowd").replace("capture={ match='id' }\n", "");
     let error = compile(&parse(&alone).unwrap(), &dials()).unwrap_err();
     assert!(error.to_string().contains("no step captures `match`"), "{error}");

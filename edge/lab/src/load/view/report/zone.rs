@@ -29,7 +29,8 @@ pub(super) fn tiles(out: &mut String, zone: &ZoneSummary) -> std::fmt::Result {
     let stale = zone.staleness.p99().map_or("–".to_owned(), time);
     tile(out, "staleness", &stale, "99th percentile")?;
     tile(out, "view error", &length(zone.view_error.p99_mm), "99th percentile")?;
-    let note = "WebSocket and envelope included";
+    let note =
+        if zone.by_datagram > 0 { "datagrams included" } else { "WebSocket and envelope included" };
     tile(out, "a pilot receives", &bits(zone.pilot_bytes_per_s * 8.0), note)?;
     out.push_str("</section>");
     Ok(())
