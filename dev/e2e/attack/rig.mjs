@@ -60,19 +60,21 @@ const FREE_PORT_TRIES = 100;
 
 /** A port that was free a moment ago, and is given to nobody who does not name it. */
 export async function freePort() {
+  let cause;
   for (let tries = 0; tries < FREE_PORT_TRIES; tries++) {
     const port = FREE_PORTS.first + Math.floor(Math.random() * FREE_PORTS.count);
     const listener = createServer().listen(port, "127.0.0.1");
     try {
       await once(listener, "listening");
-    } catch {
-      continue; // Somebody has it.
+    } catch (error) {
+      cause = error; // Mostly somebody has it.
+      continue;
     }
     listener.close();
     await once(listener, "close");
     return port;
   }
-  throw new Error(`none of ${FREE_PORT_TRIES} ports from ${FREE_PORTS.first} on is free`);
+  throw new Error(`none of ${FREE_PORT_TRIES} ports from ${FREE_PORTS.first} on is free`, { cause });
 }
 
 /** All metrics by name without the prefix; the samples of several threads or labels are added up. */

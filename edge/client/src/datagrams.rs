@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use uuid::Uuid;
 use wire::datagram::{
-    BODY_BYTES_MAX, Head, KEY_BYTES, Key, Kind, MatchData, TOKEN_BYTES, VERSION, Window,
+    BODY_BYTES_MAX, Head, KEY_BYTES, Key, Kind, MatchData, TOKEN_BYTES, Unreadable, VERSION, Window,
 };
 use wire::hex;
 
@@ -46,10 +46,10 @@ pub struct Heard {
 /// The same, of what is read where it lies.
 #[derive(Debug)]
 pub struct Opened<'a> {
-    /// Which of the server's datagrams it is: 1 and more. What is left out has not come.
-    pub sequence: u32,
-    /// A message of a match.
-    pub message: Option<MatchData<'a>>,
+    /// How many of the server's datagrams are known by this one to be missing; -1 if it was one of those itself.
+    pub missing: i64,
+    /// A message of a match, or why it cannot be read.
+    pub message: Option<Result<MatchData<'a>, Unreadable>>,
     /// What is to be sent at once.
     pub answer: Option<Vec<u8>>,
 }
@@ -121,24 +121,25 @@ impl Datagrams {
         let Some(Opened { message, answer, .. }) = self.open(now, datagram) else {
             return Heard::default();
         };
-        Heard { message: message.map(of), answer }
+        Heard { message: message.and_then(Result::ok).map(of), answer }
     }
 
     /// The same without a copy of the message; none if the datagram is nothing.
     pub fn open<'a>(&mut self, now: Duration, datagram: &'a [u8]) -> Option<Opened<'a>> {
         let (head, body) = self.key.open(datagram).ok()?;
+        let newest = self.window.acks().newest;
         if head.kind.is_from_client() || self.window.take(head.sequence).is_err() {
             return None;
         }
-        let sequence = head.sequence;
+        let missing = (i64::from(head.sequence) - i64::from(newest) - 1).max(-1);
         self.heard = Some(now);
         if head.kind == Kind::Challenge {
             let answer = body.get(..TOKEN_BYTES).and_then(|token| self.seal(Kind::Proof, token));
-            return Some(Opened { sequence, message: None, answer });
+            return Some(Opened { missing, message: None, answer });
         }
         self.is_open = true;
-        let message = (head.kind == Kind::ServerData).then(|| MatchData::decode(body).ok());
-        Some(Opened { sequence, message: message.flatten(), answer: None })
+        let message = (head.kind == Kind::ServerData).then(|| MatchData::decode(body));
+        Some(Opened { missing, message, answer: None })
     }
 
     /// The session's number, as it stands in each of its datagrams.
@@ -236,6 +237,21 @@ mod tests {
         let (head, ()) =
             Key::new(&[7; KEY_BYTES]).open(&all.due(S).unwrap()).map(|it| (it.0, ())).unwrap();
         assert_eq!(head.acks.newest, 9);
+    }
+
+    #[test]
+    fn what_is_missing_is_told_by_what_comes_behind_it() {
+        let mut all = Datagrams::new(&grant()).unwrap();
+        let mut missing = |sequence, body: &[u8]| {
+            let bytes = server(Kind::ServerData, sequence, body);
+            all.open(S, &bytes).map(|opened| (opened.missing, opened.message.unwrap().is_ok()))
+        };
+        let whole = [&[0; 17][..], &5_i32.to_le_bytes()].concat();
+        assert_eq!(missing(1, &whole), Some((0, true)));
+        assert_eq!(missing(5, &whole), Some((3, true)));
+        assert_eq!(missing(3, &[0xff]), Some((-1, false)), "late, and no message");
+        assert_eq!(missing(3, &whole), None, "a copy");
+        assert_eq!(missing(6, &whole), Some((0, true)));
     }
 
     #[test]

@@ -72,6 +72,7 @@ pub(crate) struct Told {
     streams: usize,
     events: usize,
     notifications_forgotten: u64,
+    refused: Refused,
 }
 
 /// Refusals to scripts since the start, for `/metrics`.
@@ -388,6 +389,7 @@ impl Resources {
             streams: self.streams.len(),
             events: self.events.len(),
             notifications_forgotten: self.notifications_forgotten,
+            refused: self.refused,
         }
     }
 
@@ -401,6 +403,7 @@ impl Resources {
         self.streams.truncate(since.streams);
         self.events.truncate(since.events);
         self.notifications_forgotten = since.notifications_forgotten;
+        self.refused = since.refused;
     }
 
     /// Keeps notifications until rooms are told of them.

@@ -474,7 +474,7 @@ counters! {
         /// Of these, those that ran in the transaction of a batch.
         counter rpc_batched,
         /// RPC calls that were undone in a batch, because they computed for longer than
-        /// runtime.batch_slice_us or needed what only callers may do, and began again at a caller.
+        /// runtime.batch_slice_us, met the end of runtime.memory_max_bytes or needed what only callers may do, and began again at a caller.
         counter rpc_undone,
         /// RPC calls that failed.
         counter rpc_errors,
@@ -510,8 +510,9 @@ counters! {
         counter calls_paused,
         /// Calls that took more than two slices of a core without a pause: where they cannot be interrupted.
         counter calls_overran,
-        /// Calls not begun on a core because another one of the function had just turned out long there, or because
-        /// there was no room: all instances of its module were in use.
+        /// Calls that callers had to run instead of a core, because another one of the function had just turned out long
+        /// there, because there was no room (all instances of its module were in use), or because they met the end of
+        /// runtime.memory_max_bytes there.
         counter calls_given_back,
         /// Calls ended while they waited because calls that wait held more than half of the memory of their
         /// scripts (runtime.memory_max_bytes), and those of their user or address the most.

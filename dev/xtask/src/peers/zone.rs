@@ -313,20 +313,20 @@ const FIGURES: &[Figure] = &[
         whole,
     ),
     (
-        "application messages in a packet",
-        |it| Some(number(it, "/zone/updates")? / number(it, "/zone/snapshots")?),
-        whole,
-    ),
-    (
         "of them by datagram",
         |it| Some(number(it, "/zone/by_datagram")? / number(it, "/zone/snapshots")?),
         percent,
     ),
     (
+        "application messages in a packet",
+        |it| Some(number(it, "/zone/updates")? / number(it, "/zone/snapshots")?),
+        whole,
+    ),
+    (
         "datagrams lost of a million",
         |it| {
             let (lost, came) =
-                (number(it, "/zone/datagrams_lost")?, number(it, "/zone/by_datagram")?);
+                (number(it, "/zone/datagrams_lost")?, number(it, "/zone/datagrams")?);
             (came > 0.0).then(|| lost / (lost + came) * 1e6)
         },
         whole,

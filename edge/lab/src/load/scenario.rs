@@ -215,7 +215,7 @@ pub struct StepForm {
     /// the player has its ship.
     pub zone_join: Option<bool>,
     /// Asks for datagrams beside the socket; from then on controls and snapshots go by them, as far as they may. Done
-    /// when the server has answered. Behind `zone_join`.
+    /// when they come through. Behind `zone_join`.
     pub zone_datagrams: Option<bool>,
     /// Steers the ship once, and acknowledges snapshots: a word of [`Fleet`], or a variable that is one.
     pub zone_fly: Option<String>,

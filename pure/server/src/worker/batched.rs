@@ -4,12 +4,11 @@
 //!
 //! ```text
 //! core: writes, quick ─▶ run_batched ─┬▶ it is over: kept, as it is answered
-//!                                     └▶ its slice is over, it needs a caller, or others have filled the
-//!                                        memory: undone ─▶ core ─▶ caller
+//!                                     └▶ its slice or the memory is over, or it needs a caller: undone ─▶ core ─▶ caller
 //! ```
 //!
 //! A call has a slice of time (`runtime.batch_slice_us`), because others wait for the batch. One that
-//! needs more, or a function that only callers may run, is undone: what it wrote by a savepoint, what it
+//! needs more, one that meets the end of the VM's memory (`spent`), or a function that only callers may run, is undone: what it wrote by a savepoint, what it
 //! wanted others to hear by a mark; its language throws away what it did to globals. Then it begins again
 //! at a caller, with a caller's budget, and its function stays with the callers for a second, or a minute if
 //! it happens again ([`CallersOnly`]): so it keeps others waiting for a slice a minute. What is not undone is
@@ -116,7 +115,7 @@ impl Worker {
         let of = GuestCall::Rpc { id: &call.id, payload: &call.payload };
         let step =
             self.piece(now, &mut guest, |scripts, host| scripts.call(host, id, &call.context, of));
-        let met_end = guest.met_end_of_others(&step);
+        let begins_again = guest.begins_again(&step);
         let result = match step {
             Step::Done(result) => Some(result),
             Step::Waits(_) | Step::Paused => {
@@ -131,7 +130,7 @@ impl Worker {
         self.call_ended(instance);
         let Some(result) = result else { return self.undo(now, &origin, slice, call) };
         let is_over_time = matches!(&result, Err(error) if error.kind == ScriptFailure::OutOfTime);
-        if slice.leaves || is_over_time || met_end {
+        if slice.leaves || is_over_time || begins_again {
             return self.undo(now, &origin, slice, call);
         }
         self.keep(&origin, ((&name, instance.version), slice), result);

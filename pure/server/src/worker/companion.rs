@@ -2,7 +2,8 @@
 //! a slice (`runtime.core_slice_us`), its guest gives its coroutine back at the next place where it can,
 //! and goes on in the next turn, behind whatever the kernel has brought the core; one slice a turn, the
 //! calls in turns. A function of which a call needs more than [`SLICES_SPARED`] of them is not quick: the core hears so at
-//! once, and calls of it that have come meanwhile go back, to be run by a caller with a thread of its own. So is one
+//! once, and calls of it that have come meanwhile go back, to be run by a caller with a thread of its own. So does a call that has
+//! begun and met the end of the VM's memory (`spent`). So is one
 //! of which a piece took [`SLICES_MAX`] slices although it gave nothing back, because a function of the host's
 //! or of Luau's own cannot be interrupted: its turn is over for all (`reactor::Companion`). What
 //! keeps a thread (the database, a password's hash) is asked of other threads by the language

@@ -8,12 +8,13 @@
 //!      meanwhile: calls that would begin here ─▶ core ─▶ caller; those that waited here end with an error
 //! ```
 //!
-//! The function that did it runs at callers alone for a while, as one that overran. The call itself may have taken next
-//! to nothing of that memory: so it begins again at a caller, where it is one of the batch, or on a core in its first
-//! piece, unless it changed there what lasts. What others were to hear of it is forgotten, and what it did to globals goes with the
-//! memory. Not here: when the loader
-//! makes the instance (`loader`), and callers and the thread of events, which make theirs anew within the call
-//! that used it up.
+//! The function that did it runs at callers alone for a while, as one that overran. The call itself may have taken
+//! next to nothing of that memory, which nobody knows. So it begins again at a caller: one in the batch, and one on a
+//! core in its first piece, unless it has changed what lasts (`nk.localcache_*`, or the database where it could not
+//! wait). What others were to hear of it is forgotten, and what it did to globals goes with the memory.
+//!
+//! Not here: when the loader makes the instance (`loader`), and callers and the thread of events, which make theirs
+//! anew within the call that used it up, whose client gets the error.
 
 use event::Now;
 use game::guest::{Retired, Returned, ScriptError, ScriptFailure, Step};
@@ -23,10 +24,10 @@ use super::waiting::Guest;
 use crate::mail::LoaderMail;
 
 impl Guest {
-    /// Whether this first step of it has met the end of a memory that is full without it, so that it can begin again.
-    pub(super) fn met_end_of_others(&self, step: &Step<Returned>) -> bool {
+    /// Whether this first step of it has met the end of the memory, so that it is to begin again where there is another.
+    pub(super) fn begins_again(&self, step: &Step<Returned>) -> bool {
         let is_end = |error: &ScriptError| error.kind == ScriptFailure::OutOfMemory;
-        self.is_undone && matches!(step, Step::Done(Err(error)) if is_end(error))
+        self.may_begin_again && matches!(step, Step::Done(Err(error)) if is_end(error))
     }
 }
 
@@ -35,8 +36,9 @@ impl Worker {
     /// what takes long to free, which another thread frees.
     pub(super) fn clear_up(&mut self, now: Now, guest: &mut Guest) {
         if let Some(spent) = self.guests.take_spent(guest.instance) {
-            let has_lasted = self.used.writes || self.used.needs_caller;
-            guest.is_undone = guest.slice.is_some() || !has_lasted;
+            // What one in the batch wrote can be undone, and what lasts it has not got to.
+            let has_changed = self.used.writes || self.used.needs_caller;
+            guest.may_begin_again = guest.slice.is_some() || !has_changed;
             self.spent(now, guest, spent);
         }
         if let Some(left) = self.guests.take_left(guest.instance)

@@ -115,8 +115,8 @@ pub(super) struct Guest {
     pub(super) slice: Option<Slice>,
     /// How many slices of a core it has had.
     pub(super) slices: u32,
-    /// Whether its memory, which is full without it, goes with all that it did in this piece.
-    pub(super) is_undone: bool,
+    /// Whether it has used up a memory that is made anew, and has changed nothing that outlives that.
+    pub(super) may_begin_again: bool,
     /// What it is called, for logs.
     pub(super) name: String,
 }
@@ -246,8 +246,8 @@ impl Worker {
         assert!(given_back.is_none(), "a core has run what none may: {given_back:?}");
     }
 
-    /// Begins a call of guest code. On a core nothing has happened of one that meets the end of a memory in its first
-    /// piece that others have filled: it is given back, to be run by a caller ([`Worker::run_elsewhere`]).
+    /// Begins a call of guest code. One on a core that in its first piece meets the end of a memory is given back, with
+    /// nothing of it done, to be run by a caller ([`Worker::run_elsewhere`]).
     #[must_use]
     pub(super) fn begin_anywhere(
         &mut self,
@@ -261,17 +261,16 @@ impl Worker {
         let id = guest.id;
         let step =
             self.piece(now, &mut guest, |scripts, host| scripts.call(host, id, context, call));
-        match (told, guest) {
-            (Some(told), guest) if guest.met_end_of_others(&step) => {
-                self.resources.untell(told);
-                self.call_ended(guest.instance);
-                guest.origin.map(|origin| (origin, guest.then))
-            }
-            (_, guest) => {
-                self.step(now, guest, step);
-                None
-            }
+        if let Some(told) = told
+            && guest.begins_again(&step)
+        {
+            self.note_overrun(now, &guest);
+            self.resources.untell(told);
+            self.call_ended(guest.instance);
+            return guest.origin.map(|origin| (origin, guest.then));
         }
+        self.step(now, guest, step);
+        None
     }
 
     /// A call that is about to begin.
@@ -313,7 +312,7 @@ impl Worker {
             asked_host,
             slice: None,
             slices: 0,
-            is_undone: false,
+            may_begin_again: false,
             name,
         }
     }

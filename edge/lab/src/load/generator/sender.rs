@@ -112,12 +112,7 @@ impl Sender {
                 turn.recorder.sent_bytes(self.writer.zone_join(to, player));
                 self.sent_frame(turn, player, step, Some(Expecting::Welcome))
             }
-            StepKind::ZoneDatagrams => {
-                player.cid = player.cid.wrapping_add(1);
-                let to = self.links.to(index, turn.out);
-                turn.recorder.sent_bytes(self.writer.zone_datagrams(to, player));
-                self.sent_frame(turn, player, step, Some(Expecting::Way))
-            }
+            StepKind::ZoneDatagrams => self.ask_for_datagrams(turn, (index, player), step),
             StepKind::ZoneFly(fleet) => self.fly(turn, (index, player), (step, *fleet)),
             StepKind::Binary { bytes: size, awaited } => {
                 let (bytes, number) = self.writer.binary(self.links.to(index, turn.out), *size);
@@ -143,6 +138,18 @@ impl Sender {
                 }
             }
         }
+    }
+
+    fn ask_for_datagrams(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (index, player): (usize, &mut Player),
+        step: &Step,
+    ) -> Acted {
+        player.cid = player.cid.wrapping_add(1);
+        let to = self.links.to(index, turn.out);
+        turn.recorder.sent_bytes(self.writer.zone_datagrams(to, player));
+        self.sent_frame(turn, player, step, Some(Expecting::Way))
     }
 
     /// Sends a control, and acknowledges snapshots with it. It is answered by the snapshot in which the

@@ -615,7 +615,6 @@ impl Sessions {
             Told::Refused(Wrong { kind, example, .. }) => {
                 turn.recorder.error(NO_OP, &kind, || example);
             }
-            Told::Bad(kind) if awaits => self.fail(turn, index, &kind, String::new),
             Told::Bad(kind) => turn.recorder.error(NO_OP, &kind, String::new),
             Told::Welcome | Told::Noted => {}
         }

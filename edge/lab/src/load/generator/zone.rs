@@ -61,7 +61,7 @@ impl Zone {
         };
         match message {
             Some(Message::MatchData(data)) if data.op_code == i64::from(Snapshot::KIND) => {
-                self.snapshot(turn, (player, op), &data.data)
+                self.snapshot(turn, (player, op), (&data.data, false))
             }
             Some(Message::MatchData(data)) if data.op_code == i64::from(Welcome::KIND) => {
                 self.welcome(player, &data.data)
@@ -95,14 +95,14 @@ impl Zone {
         datagram: &[u8],
     ) -> Told {
         let way = player.pilot.as_mut().and_then(|pilot| pilot.way.as_mut());
-        let Some(message) = way.and_then(|way| way.open(turn, datagram)) else {
-            return Told::Noted;
-        };
-        if message.op_code != i32::from(Snapshot::KIND) {
-            return bad(format!("opcode {} by datagram", message.op_code));
+        match way.and_then(|way| way.open(turn, datagram)) {
+            None => Told::Noted,
+            Some(Err(error)) => bad(format!("message by datagram: {error}")),
+            Some(Ok(message)) if message.op_code == i32::from(Snapshot::KIND) => {
+                self.snapshot(turn, (player, op), (message.data, true))
+            }
+            Some(Ok(message)) => bad(format!("opcode {} by datagram", message.op_code)),
         }
-        turn.recorder.zone().by_datagram += 1;
-        self.snapshot(turn, (player, op), message.data)
     }
 
     fn granted(
@@ -118,7 +118,10 @@ impl Zone {
                 pilot.way = Some(way);
                 Told::Granted
             }
-            Err(error) => bad(format!("datagrams: {error}")),
+            Err(error) => {
+                let kind = Kind::of(Cause::Other, "datagrams that cannot be used");
+                Told::Refused(Wrong::new(kind, error))
+            }
         }
     }
 
@@ -137,7 +140,7 @@ impl Zone {
         &mut self,
         turn: &mut Turn<'_>,
         (player, op): (&mut Player, Option<u16>),
-        bytes: &[u8],
+        (bytes, by_datagram): (&[u8], bool),
     ) -> Told {
         let Some(pilot) = &mut player.pilot else {
             return bad("snapshot before the welcome");
@@ -153,6 +156,7 @@ impl Zone {
             return Told::Noted;
         }
         record.snapshots += 1;
+        record.by_datagram += u64::from(by_datagram);
         record.snapshot_bytes += bytes.len() as u64;
         record.updates += u64::from(applied.updates);
         record.gone += u64::from(applied.gone);

@@ -15,6 +15,9 @@ pub(crate) struct ZoneRecord {
     /// Of these, those that came by datagram.
     #[serde(default)]
     pub(crate) by_datagram: u64,
+    /// Datagrams of the server that have come, whatever was in them.
+    #[serde(default)]
+    pub(crate) datagrams: u64,
     /// Datagrams of the server that have not come, as far as later ones tell. Below zero where more have come after
     /// all than went missing in this stretch.
     #[serde(default)]
@@ -80,6 +83,7 @@ impl ZoneRecord {
         for (mine, theirs) in [
             (&mut self.snapshots, other.snapshots),
             (&mut self.by_datagram, other.by_datagram),
+            (&mut self.datagrams, other.datagrams),
             (&mut self.snapshot_bytes, other.snapshot_bytes),
             (&mut self.updates, other.updates),
             (&mut self.gone, other.gone),
@@ -102,5 +106,23 @@ impl ZoneRecord {
         }
         self.staleness.add(&other.staleness);
         self.error_mm.add(&other.error_mm);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ZoneRecord;
+
+    #[test]
+    fn what_came_late_after_all_takes_from_what_was_missing_before() {
+        let stretch = |datagrams, datagrams_missing| ZoneRecord {
+            datagrams,
+            datagrams_missing,
+            ..ZoneRecord::default()
+        };
+        let mut all = stretch(10, 3);
+        all.add(&stretch(5, -2));
+        all.join(&stretch(7, 4));
+        assert_eq!((all.datagrams, all.datagrams_missing), (22, 5));
     }
 }

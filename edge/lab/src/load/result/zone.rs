@@ -33,7 +33,10 @@ pub struct ZoneSummary {
     /// Of these, those that came by datagram; the others came over the socket.
     #[serde(default)]
     pub by_datagram: u64,
-    /// Datagrams of the server that have not come, as far as later ones tell.
+    /// Datagrams of the server that have come: snapshots, and signs that the way stands.
+    #[serde(default)]
+    pub datagrams: u64,
+    /// Those that have not, as far as later ones tell.
     #[serde(default)]
     pub datagrams_lost: u64,
     /// Bytes of a snapshot, in the mean, without what carries it.
@@ -281,6 +284,7 @@ impl ZoneSummary {
             updates_per_s: per_s(record.updates),
             snapshots: record.snapshots,
             by_datagram: record.by_datagram,
+            datagrams: record.datagrams,
             datagrams_lost: u64::try_from(record.datagrams_missing).unwrap_or(0),
             snapshot_bytes: float(record.snapshot_bytes) / float(record.snapshots.max(1)),
             in_sight: float(record.in_sight) / float(record.snapshots.max(1)),

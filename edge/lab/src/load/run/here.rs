@@ -40,13 +40,15 @@ impl Here {
         let connections_max = settings.players + settings.players / 4 + SPARE_CONNECTIONS;
         let connect_ms = u32::try_from(settings.timeout_ns / 1_000_000).unwrap_or(u32::MAX).max(1);
         let usual = Limits::default();
-        let (turn_bytes, datagram_turn_bytes) = match program.flies() {
-            true => (PILOTS_TURN_BYTES, PILOTS_TURN_BYTES),
-            false => (usual.turn_bytes, usual.datagram_turn_bytes),
+        let (turn_bytes, datagram_turn_bytes) = if program.flies() {
+            (PILOTS_TURN_BYTES, PILOTS_TURN_BYTES)
+        } else {
+            (usual.turn_bytes, usual.datagram_turn_bytes)
         };
-        let sockets = match program.has_datagrams() {
-            true => sockets(&settings).map_err(RunError::Datagrams)?,
-            false => Vec::new(),
+        let sockets = if program.has_datagrams() {
+            sockets(&settings).map_err(RunError::Datagrams)?
+        } else {
+            Vec::new()
         };
         let mut thread = ThreadPlan::core("generator", Vec::new(), move |_start| {
             // Timers to the microsecond; the kernel rounds to 50 µs otherwise.

@@ -18,6 +18,9 @@ pub(super) fn text(out: &mut String, summary: &Summary, zone: &ZoneSummary) -> s
     Ok(())
 }
 
+/// What the bytes are that a pilot receives.
+pub(super) const WITH: &str = "with what carries it";
+
 /// Names and values.
 pub(super) fn rows(summary: &Summary, zone: &ZoneSummary) -> Vec<(&'static str, String)> {
     let per_s = |count: u64| float(count) / summary.counted_s.max(1e-9);
@@ -40,10 +43,7 @@ pub(super) fn rows(summary: &Summary, zone: &ZoneSummary) -> Vec<(&'static str, 
                 group_mean(zone.in_sight),
             ),
         ),
-        (
-            "a pilot receives",
-            format!("{} (with what carries it)", bits(zone.pilot_bytes_per_s * 8.0)),
-        ),
+        ("a pilot receives", format!("{} ({WITH})", bits(zone.pilot_bytes_per_s * 8.0))),
         ("carried by", carried_by(zone)),
         ("staleness", staleness(zone)),
         ("view error", view_error(zone)),
@@ -133,10 +133,10 @@ fn group_mean(count: f64) -> String {
 
 /// Which way snapshots took.
 fn carried_by(zone: &ZoneSummary) -> String {
-    if zone.by_datagram == 0 {
+    if zone.datagrams == 0 {
         return "WebSocket".to_owned();
     }
-    let all = zone.by_datagram + zone.datagrams_lost;
+    let all = zone.datagrams + zone.datagrams_lost;
     format!(
         "datagrams (UDP): {} of {} snapshots; {} of {} datagrams were lost",
         group(zone.by_datagram),

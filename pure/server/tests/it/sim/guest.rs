@@ -394,7 +394,7 @@ impl Scripts for Guests {
                 {
                     world().is_slice_over.set(true);
                 } else if is_batched && world().fails(world().profile.spends) {
-                    // What it wrote stays, as with an error of its own.
+                    // What it wrote is undone, and it begins again at a caller.
                     world().tell(format_args!("{id:?} uses up the memory"));
                     (self.is_spent, self.is_kept) = (true, true);
                     self.waiting.remove(&id);

@@ -1,7 +1,7 @@
 //! Datagrams of pilots, as one generator has them: each pilot that has asked over its socket sends and gets them by
 //! one of the generator's sockets (docs/datagrams.md). What is said by them is `zone`'s.
 //!
-//! In: grants, datagrams with the number of a session. Out: datagrams, whose they are, how many were lost.
+//! In: grants, datagrams with the number of a session. Out: datagrams, whose they are, how many came and how many not.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use client::{Datagrams, Grant, Opened};
 use event::SocketId;
-use wire::datagram::peek;
+use wire::datagram::{MatchData, Unreadable, peek};
 
 use crate::load::generator::turn::Turn;
 
@@ -26,8 +26,6 @@ pub(crate) struct Way {
     datagrams: Datagrams,
     socket: SocketId,
     to: SocketAddr,
-    /// The highest number that has come.
-    newest: u32,
 }
 
 impl Way {
@@ -45,11 +43,16 @@ impl Way {
                 )
             })?,
         };
+        if ip.is_ipv4() != server.is_ipv4() {
+            return Err(format!(
+                "{ip} (datagram.public_address) is of another family than {server}"
+            ));
+        }
         let no_grant = || format!("a grant of version {}, or malformed", grant.version);
         let datagrams = Datagrams::new(&grant).ok_or_else(no_grant)?;
         let socket = u16::try_from(index % usize::from(SOCKETS)).unwrap_or(0);
         let to = SocketAddr::new(ip, grant.port);
-        Ok(Self { datagrams, socket: SocketId(socket), to, newest: 0 })
+        Ok(Self { datagrams, socket: SocketId(socket), to })
     }
 
     /// Whether the server sends by it, as far as can be known.
@@ -81,25 +84,20 @@ impl Way {
         true
     }
 
-    /// Takes a datagram; gives the message in it.
+    /// Takes a datagram; gives the message in it, or why there is none that can be read.
     pub(super) fn open<'a>(
         &mut self,
         turn: &mut Turn<'_>,
         datagram: &'a [u8],
-    ) -> Option<wire::datagram::MatchData<'a>> {
+    ) -> Option<Result<MatchData<'a>, Unreadable>> {
         let now = Duration::from_nanos(turn.at.now_ns);
-        let Opened { sequence, message, answer } = self.datagrams.open(now, datagram)?;
+        let Opened { missing, message, answer } = self.datagrams.open(now, datagram)?;
         if let Some(answer) = answer {
             self.send(turn, &answer);
         }
         let record = turn.recorder.zone();
-        if sequence > self.newest {
-            record.datagrams_missing += i64::from(sequence - self.newest) - 1;
-            self.newest = sequence;
-        } else {
-            // It was missing until now.
-            record.datagrams_missing -= 1;
-        }
+        record.datagrams += 1;
+        record.datagrams_missing += missing;
         message
     }
 
@@ -155,7 +153,8 @@ mod tests {
     fn a_grant_names_where_to_send_or_is_refused() {
         let to = |host| Way::new(&grant(host, ID), 0, SERVER).map(|way| way.to.to_string());
         assert_eq!(to(""), Ok("127.0.0.1:7".to_owned()));
-        assert_eq!(to("::1"), Ok("[::1]:7".to_owned()));
+        assert_eq!(to("127.0.0.9"), Ok("127.0.0.9:7".to_owned()));
+        assert!(to("::1").unwrap_err().contains("another family"));
         assert!(to("game.example").unwrap_err().contains("datagram.public_address"));
         assert!(Way::new("{}", 0, SERVER).is_err());
         assert!(Way::new(&grant("", "01"), 0, SERVER).unwrap_err().contains("malformed"));

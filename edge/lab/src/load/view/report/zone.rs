@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::charts::{draw, draw_measured, line, short};
 use super::over_time::{Time, points_over, thin};
 use crate::load::result::{Second, Summary, ZoneSecond, ZoneSummary};
-use crate::load::view::zone::{length, length_f64, rows};
+use crate::load::view::zone::{WITH, length, length_f64, rows};
 use crate::measure::chart::{Axis, COLOURS, HeatMap, Tell};
 use crate::measure::number::{bits, float, group_f64, time, time_f64};
 use crate::measure::page::{figure, pairs, tile};
@@ -29,9 +29,7 @@ pub(super) fn tiles(out: &mut String, zone: &ZoneSummary) -> std::fmt::Result {
     let stale = zone.staleness.p99().map_or("–".to_owned(), time);
     tile(out, "staleness", &stale, "99th percentile")?;
     tile(out, "view error", &length(zone.view_error.p99_mm), "99th percentile")?;
-    let note =
-        if zone.by_datagram > 0 { "datagrams included" } else { "WebSocket and envelope included" };
-    tile(out, "a pilot receives", &bits(zone.pilot_bytes_per_s * 8.0), note)?;
+    tile(out, "a pilot receives", &bits(zone.pilot_bytes_per_s * 8.0), WITH)?;
     out.push_str("</section>");
     Ok(())
 }
