@@ -140,10 +140,16 @@ impl Recorder {
         &mut self.record.zone
     }
 
-    /// So many operations have not ended when the run does; when they began is not told.
-    pub(super) fn unanswered(&mut self, op: Option<u16>, count: u64) {
-        if let Some(op) = self.op(op) {
-            op.unanswered += count;
+    /// An operation has not ended: it takes at least so long, service and response.
+    pub(super) fn unanswered(&mut self, op: Option<u16>, (service_ns, response_ns): (u64, u64)) {
+        let is_open = !self.settings.saturate;
+        let Some(op) = self.op(op) else { return };
+        op.unanswered += 1;
+        op.service.record(service_ns, 1);
+        op.unended.service.record(service_ns, 1);
+        if is_open {
+            op.response.record(response_ns, 1);
+            op.unended.response.record(response_ns, 1);
         }
     }
 

@@ -162,9 +162,9 @@ impl Sender {
     ) -> Acted {
         let times_ns = (turn.at.now_ns, player.intended_ns);
         let Some(pilot) = &mut player.pilot else { return Acted::NoSocket };
-        let (packet, is_given_up) = pilot.control(fleet, &mut player.random, times_ns);
-        if is_given_up {
-            turn.recorder.unanswered(step.op, 1);
+        let (packet, given_up) = pilot.control(fleet, &mut player.random, times_ns);
+        if let Some(control) = given_up {
+            turn.recorder.unanswered(step.op, control.times_ns(turn.at.now_ns));
         }
         self.packet.clear();
         packet.encode(&mut self.packet);

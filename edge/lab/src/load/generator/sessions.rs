@@ -538,8 +538,12 @@ impl Sessions {
             if waits && at.now_ns.saturating_sub(player.sent_ns) > self.settings.timeout_ns {
                 let seconds = self.settings.timeout_ns / 1_000_000_000;
                 let kind = failure::timed_out(player.doing, self.sender.links().link(index));
+                let example = match zone::waits_for(player) {
+                    Some(to) => format!("no datagram from {to} within {seconds} s"),
+                    None => format!("no answer within {seconds} s"),
+                };
                 self.drop_link(turn, index);
-                self.fail(turn, index, &kind, || format!("no answer within {seconds} s"));
+                self.fail(turn, index, &kind, || example);
             } else if !at.is_over() && self.sender.links().is_socket(index) {
                 self.probe(turn, index);
                 self.ping(turn, index);
@@ -672,7 +676,10 @@ impl Sessions {
             turn.recorder.ended(turn.at, player, ops, Ending::Unended);
         }
         for player in self.players.all() {
-            turn.recorder.unanswered(self.program.fly_op, zone::under_way(player));
+            for control in zone::under_way(player) {
+                let times_ns = control.times_ns(turn.at.now_ns);
+                turn.recorder.unanswered(self.program.fly_op, times_ns);
+            }
         }
         let is_connected = |index| self.sender.links().conn(index).is_some();
         turn.recorder.deliveries().lost += self.senders().never_came(is_connected);

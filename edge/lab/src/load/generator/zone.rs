@@ -15,13 +15,13 @@ use wire::nakama::Envelope;
 use wire::nakama::realtime::{MatchDataSend, MatchJoin, Message, Rpc};
 use world::{FromClient, Place, Snapshot, Welcome};
 
-pub(super) use pilot::Pilot;
+pub(super) use pilot::{Pilot, UnderWay};
 use trace::Trace;
 use ways::{RPC_ID, Ways};
 pub(crate) use ways::{SOCKETS, Way};
 
 use super::http::Wrong;
-use super::player::Player;
+use super::player::{Expecting, Player};
 use super::turn::Turn;
 use crate::load::record::kind::{Cause, Kind};
 
@@ -170,9 +170,7 @@ impl Zone {
         record.ticks += u64::from(newer);
         self.trace.snapshot(pilot, &mut player.random, (late_ns, record));
         while let Some(control) = pilot.followed() {
-            let since = |ns: u64| turn.at.now_ns.saturating_sub(ns);
-            let times_ns = (since(control.sent_ns), since(control.intended_ns));
-            turn.recorder.timed(op, 1, times_ns);
+            turn.recorder.timed(op, 1, control.times_ns(turn.at.now_ns));
             turn.news.has_delivery = true;
         }
         Told::Noted
@@ -195,8 +193,14 @@ fn bad(text: impl Into<String>) -> Told {
 }
 
 /// Controls of a player that its ship does not follow yet.
-pub(super) fn under_way(player: &Player) -> u64 {
-    player.pilot.as_ref().map_or(0, |pilot| pilot.under_way() as u64)
+pub(super) fn under_way(player: &Player) -> impl Iterator<Item = UnderWay> {
+    player.pilot.iter().flat_map(|pilot| pilot.under_way())
+}
+
+/// Where the datagrams go for which a player waits.
+pub(super) fn waits_for(player: &Player) -> Option<SocketAddr> {
+    let way = player.pilot.as_ref()?.way.as_ref()?;
+    player.awaits(Expecting::Way).then(|| way.to())
 }
 
 /// Appends the request to join a match.

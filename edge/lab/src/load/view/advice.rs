@@ -186,6 +186,12 @@ const CURES: &[(Cause, &str, &str)] = &[
     ),
     (
         Cause::TimeOut,
+        "no datagram from",
+        "UDP does not come through from there: a firewall, or the server names another address or port than it has \
+         (datagram.port, datagram.public_port, datagram.public_address)",
+    ),
+    (
+        Cause::TimeOut,
         "",
         "the server stands still or is too slow for this load: fewer players or a lower rate, or a \
          longer `timeout` in the scenario",
@@ -200,6 +206,18 @@ const CURES: &[(Cause, &str, &str)] = &[
         Cause::LacksHeader,
         "",
         "the scenario's `required` names the headers that an answer must have",
+    ),
+    (
+        Cause::Envelope,
+        "RPC function not found",
+        "the server has no RPC of this id: that of datagrams it has with --datagram.enabled true; others come with the \
+         module that registers them (scenarios/modules; throng serve --runtime.path DIR)",
+    ),
+    (
+        Cause::LacksValue,
+        "{}",
+        "the server answered that there is none: `throng load scenarios` says what it must have (of a zone, \
+         --world.enabled true)",
     ),
     (
         Cause::LacksValue,

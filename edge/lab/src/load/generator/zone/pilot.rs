@@ -11,8 +11,9 @@ use super::ways::Way;
 use crate::load::scenario::Fleet;
 use crate::measure::arrivals::Stream;
 
-/// Controls that a pilot has on their way at most: three seconds of them. The oldest is given up.
-pub(super) const UNDER_WAY_MAX: usize = 64;
+/// Controls that a pilot has on their way at most, 24 bytes each: those of most of a minute in which nothing comes. The
+/// oldest is given up.
+pub(super) const UNDER_WAY_MAX: usize = 1_024;
 /// Units of a record in a metre.
 pub(super) const UNITS: i32 = 256;
 /// A goal is reached when it is so near: two seconds of flight.
@@ -32,10 +33,17 @@ const AHEAD: i32 = 128;
 
 /// A control on its way.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct UnderWay {
+pub(in super::super) struct UnderWay {
     seq: u32,
-    pub(super) sent_ns: u64,
-    pub(super) intended_ns: u64,
+    sent_ns: u64,
+    intended_ns: u64,
+}
+
+impl UnderWay {
+    /// How long it has been on its way by now: since it was sent, and since it was to be.
+    pub(in super::super) fn times_ns(self, now_ns: u64) -> (u64, u64) {
+        (now_ns.saturating_sub(self.sent_ns), now_ns.saturating_sub(self.intended_ns))
+    }
 }
 
 /// See the module.
@@ -90,27 +98,24 @@ impl Pilot {
     }
 
     /// Controls that the ship does not follow yet.
-    pub(super) fn under_way(&self) -> usize {
-        self.under_way.len()
+    pub(super) fn under_way(&self) -> impl Iterator<Item = UnderWay> {
+        self.under_way.iter().copied()
     }
 
-    /// What to send: acknowledgements, and what the pilot wants now. Tells whether a control was given up
-    /// for it.
+    /// What to send: acknowledgements, and what the pilot wants now; and the control that was given up for it.
     pub(in super::super) fn control(
         &mut self,
         fleet: Fleet,
         random: &mut Stream,
         (sent_ns, intended_ns): (u64, u64),
-    ) -> (FromClient, bool) {
+    ) -> (FromClient, Option<UnderWay>) {
         let control = self.wanted(fleet, random);
         self.seq += 1;
         self.under_way.push_back(UnderWay { seq: self.seq, sent_ns, intended_ns });
-        let is_given_up = self.under_way.len() > UNDER_WAY_MAX;
-        if is_given_up {
-            self.under_way.pop_front();
-        }
+        let is_full = self.under_way.len() > UNDER_WAY_MAX;
+        let given_up = self.under_way.pop_front_if(|_| is_full);
         let (ack, first_seq) = (self.view.ack(), self.seq);
-        (FromClient { ack, first_seq, controls: vec![control] }, is_given_up)
+        (FromClient { ack, first_seq, controls: vec![control] }, given_up)
     }
 
     /// Turns towards the goal and thrusts; one of four shoots whenever it may.

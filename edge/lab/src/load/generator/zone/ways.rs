@@ -55,6 +55,11 @@ impl Way {
         Ok(Self { datagrams, socket: SocketId(socket), to })
     }
 
+    /// Where it leads.
+    pub(super) fn to(&self) -> SocketAddr {
+        self.to
+    }
+
     /// Whether the server sends by it, as far as can be known.
     pub(in super::super) fn is_open(&self) -> bool {
         self.datagrams.is_open()
