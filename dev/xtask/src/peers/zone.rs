@@ -119,7 +119,15 @@ const CASES: &[Case] = &[
         counted_s: Some(30),
     },
     Case {
-        name: "S3-udp",
+        name: "crowd-ws",
+        title: "one crowd over WebSockets",
+        load: "zone --players 1000 --set fleet=crowd",
+        world: CROWD,
+        warm_up_s: 20,
+        counted_s: Some(30),
+    },
+    Case {
+        name: "crowd-udp",
         title: "the same by datagrams",
         load: "zone-datagrams --players 1000 --set fleet=crowd",
         world: " --world.side_m 512 --datagram.enabled true --datagram.port 0",

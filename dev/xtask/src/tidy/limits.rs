@@ -223,6 +223,11 @@ const ROWS: &[(&str, &str, &str)] = &[
         "STRANGE_PER_S_MAX",
         "datagrams in a second that name a session",
     ),
+    (
+        "pure/server/src/core/datagrams/peer.rs",
+        "OWN_PER_S_MAX",
+        "datagrams in a second that name a session",
+    ),
     ("pure/wire/src/datagram.rs", "BYTES_MAX", "a datagram of a session"),
     ("pure/wire/src/datagram/message.rs", "DATA_BYTES_MAX", "a datagram of a session"),
     ("pure/server/src/core/callers.rs", "AHEAD_MAX", "calls at one caller"),

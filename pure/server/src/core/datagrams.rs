@@ -88,6 +88,12 @@ impl Peers {
         (peer.id == id).then_some(peer)
     }
 
+    /// Whether this comes from where the session that it names is, and is little: it counts for no address.
+    fn is_own(&mut self, now: Now, from: SocketAddr, bytes: &[u8]) -> bool {
+        let Ok(head) = datagram::peek(bytes) else { return false };
+        self.named(head.id).is_some_and(|peer| peer.is_own(now, from))
+    }
+
     fn of(&mut self, conn: ConnId) -> Option<&mut Peer> {
         let place = *self.places.get(&conn.slot)?;
         let peer = self.peers.get_mut(place as usize)?.as_deref_mut()?;
@@ -182,7 +188,8 @@ impl Core {
             (self.settings.limits.client(from.ip().to_canonical()), settings.per_address_per_s);
         for bytes in datagrams {
             let is_taken = client.is_none_or(|client| {
-                self.datagrams.addresses.take(now, client, per_s, &mut self.random)
+                self.datagrams.is_own(now, from, bytes)
+                    || self.datagrams.addresses.take(now, client, per_s, &mut self.random)
             });
             if !is_taken {
                 self.stats.limited_datagrams_per_address.up();

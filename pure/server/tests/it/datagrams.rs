@@ -297,6 +297,27 @@ fn a_flood_of_one_address_leaves_others_theirs() {
     assert_eq!(rig.stat("limited_datagrams_per_session") - before, 200 - 64);
 }
 
+/// Whoever shares an address, or forges it, has not its port.
+#[test]
+fn a_flood_in_the_name_of_an_address_leaves_its_sessions_theirs() {
+    let rig = rig();
+    let (_, mut peer, id) = player(&rig);
+    rig.advance(1_000);
+    let mut neighbour = peer.from;
+    neighbour.set_port(9);
+    let heard = rig.stat("datagrams_heard");
+    for _ in 0..64 {
+        (0..30).for_each(|_| rig.datagram(0, neighbour, &[1; 45]));
+        peer.say(&rig, &id, 2, b"control");
+    }
+    assert_eq!(rig.stat("datagrams_heard") - heard, 64);
+    assert_eq!(rig.stat("limited_datagrams_per_address"), 64 * 30 - 150);
+    // What is more than a client sends counts for the address, whose part is used up.
+    (0..20).for_each(|_| peer.say(&rig, &id, 2, b"more"));
+    assert_eq!(rig.stat("datagrams_heard") - heard, 64);
+    assert_eq!(rig.stat("limited_datagrams_per_address"), 64 * 30 - 150 + 20);
+}
+
 #[test]
 fn datagrams_end_with_the_session_a_newer_key_a_log_out_and_a_ban() {
     let rig = rig();

@@ -56,6 +56,7 @@ pub(super) const ROWS: &[Opt] = &[
         number(0, 10_000_000, "datagrams"),
         "20000",
         "Datagrams from one address that is not in `limit.exempt_addresses` that are looked at in a second, by \
-         each core. More are dropped. 0 turns the limit off.",
+         each core; the first 64 of each session from where it has proved to be do not count. More are dropped. \
+         0 turns the limit off.",
     ),
 ];

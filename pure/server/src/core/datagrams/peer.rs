@@ -20,6 +20,10 @@ const CHALLENGE_MS: u64 = 100;
 /// Datagrams in a second that are looked at from where the session is not believed to be: enough for one
 /// that has moved, too few to make hashing dear.
 const STRANGE_PER_S_MAX: u32 = 64;
+
+/// Datagrams of a session that a second looks at without counting them for its address: as many as a client sends that steers
+/// at 60 Hz.
+const OWN_PER_S_MAX: u32 = 64;
 /// Bytes of the shortest challenge.
 const CHALLENGE_BYTES: usize = BYTES_MIN + TOKEN_BYTES;
 
@@ -87,6 +91,7 @@ pub(super) struct Peer {
     challenged: Option<Now>,
     pub(super) heeded: Rate,
     strange: Rate,
+    own: Rate,
 }
 
 impl Peer {
@@ -104,6 +109,7 @@ impl Peer {
             challenged: None,
             heeded: Rate::default(),
             strange: Rate::default(),
+            own: Rate::default(),
         }
     }
 
@@ -114,6 +120,13 @@ impl Peer {
 
     fn is_believed(&self, from: SocketAddr) -> bool {
         self.path.as_ref().is_some_and(|path| path.to == from)
+    }
+
+    /// Whether what claims to be of this session is looked at without counting for its address: it is from where the
+    /// session is believed to be, port and all, and there is not much of it. So whoever forges that address, or shares
+    /// it, and uses its part up takes no controls of a session away.
+    pub(super) fn is_own(&mut self, now: Now, from: SocketAddr) -> bool {
+        self.is_believed(from) && self.own.take(now, OWN_PER_S_MAX)
     }
 
     /// Whether what claims to be of this session is looked at.
