@@ -207,8 +207,30 @@ fn heading_of(dx: i32, dy: i32) -> i32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{UNITS, edge, heading_of, middle, whole};
+    use world::{EntityId, Welcome};
+
+    use super::{Pilot, UNDER_WAY_MAX, UNITS, edge, heading_of, middle, whole};
     use crate::load::scenario::Fleet;
+    use crate::measure::arrivals::Stream;
+
+    /// 51 seconds at 20 Hz: what is given up then has taken at least so long.
+    #[test]
+    fn a_control_is_on_its_way_for_most_of_a_minute_and_given_up_with_its_times() {
+        let ship = EntityId { slot: 0, generation: 0 };
+        let mut pilot = Pilot::new(&Welcome { ship, bins: 8, tick_rate_hz: 20 });
+        let mut random = Stream::new(1, 1);
+        let mut send = |number: u64| {
+            let intended_ns = number * 50_000_000;
+            let times_ns = (intended_ns + 1_000, intended_ns);
+            pilot.control(Fleet::Spread, &mut random, times_ns).1
+        };
+        let kept = UNDER_WAY_MAX as u64;
+        assert!(kept > 20 * 50);
+        assert!((0..kept).all(|number| send(number).is_none()));
+        let given_up = send(kept).unwrap();
+        assert_eq!(given_up.times_ns(7_000), (6_000, 7_000), "the first one");
+        assert_eq!(pilot.under_way().count(), UNDER_WAY_MAX);
+    }
 
     #[test]
     fn headings_are_to_the_left_of_east() {
