@@ -173,7 +173,7 @@ enum Chore {
     },
     /// Measure the zone in each of its scenarios, and as there are more pilots
     Zone {
-        /// Scenarios to measure, all by default: S1, S2, S8, S2-one-cell, circle, circle-fixed, S3, S4, S5, illyriad-like, spread/250, crowd/250, …
+        /// Scenarios to measure, all by default: S1, S2, S8, S2-one-cell, circle, circle-fixed, S3, crowd-ws, crowd-udp, S4, S5, illyriad-like, spread/250, crowd/250, …
         #[arg(value_name = "SCENARIO")]
         cases: Vec<String>,
         /// Rounds of them, each scenario once in each
