@@ -42,6 +42,27 @@ after(() => server?.stop());
 
 const hasOp = (op) => (data) => Number(data.op_code) === op;
 
+/**
+ * Runs a scenario of `throng load` against a server that it starts with the options `serve`, else against this file's.
+ * Gives what it prints, its result and its page; an exit code above 0 is an error that has `code` and `stdout`.
+ */
+async function load(scenario, { serve }, args) {
+  const folder = await mkdtemp(join(tmpdir(), "throng-zone-"));
+  const out = join(folder, "out");
+  const started = `${binary()} serve --socket.port 0 --socket.grpc_port 0 --data_dir ${join(folder, "data")} ${serve}`;
+  const to = serve
+    ? ["--server", started]
+    : ["--target", `http://${server.host}:${server.port}`, "--server-key", server.serverKey];
+  try {
+    const all = ["load", scenario, ...to, "--out", out, ...args];
+    const { stdout } = await promisify(execFile)(binary(), all, { timeout: 60_000 });
+    const result = JSON.parse(await readFile(join(out, "result.json"), "utf8"));
+    return { stdout, result, page: await readFile(join(out, "report.html"), "utf8") };
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
 /** A player in the zone, with what it knows. */
 async function pilot(format) {
   const player = await newSocketPlayer(server, { format });
@@ -171,18 +192,11 @@ describe("the map of cells", throngOnly, () => {
 
 describe("a zone of several rooms under load", throngOnly, () => {
   test("a fixed partition has an equal cell for each room, and throng load tells what they cost", async () => {
-    const folder = await mkdtemp(join(tmpdir(), "throng-zone-"));
     const world = { enabled: true, side_m: 512, partition: "static", ships_per_address: 0 };
     const options = Object.entries(world).map(([name, value]) => `--world.${name} ${value}`);
-    const serve = `${binary()} serve --socket.port 0 --socket.grpc_port 0 --data_dir ${join(folder, "data")} ` +
-      `--engine.rooms 4 --metrics.prometheus_port ${await freePort()} ${options.join(" ")}`;
-    const out = join(folder, "out");
-    const args = ["load", "zone", "--server", serve, "--out", out];
-    args.push("--players", "40", "--set", "fleet=fast", "--warmup", "2s", "--duration", "6s");
-    const { stdout } = await promisify(execFile)(binary(), args, { timeout: 60_000 });
-    const result = JSON.parse(await readFile(join(out, "result.json"), "utf8"));
-    const page = await readFile(join(out, "report.html"), "utf8");
-    await rm(folder, { recursive: true, force: true });
+    const serve = `--engine.rooms 4 --metrics.prometheus_port ${await freePort()} ${options.join(" ")}`;
+    const args = ["--players", "40", "--set", "fleet=fast", "--warmup", "2s", "--duration", "6s"];
+    const { stdout, result, page } = await load("zone", { serve }, args);
     assert.match(stdout, /^application messages: [\d,]+ per second, [\d,]+ per CPU-second of the server$/m);
     assert.deepEqual(result.errors, []);
     const { different, unseen, lingering, server_cores, server } = result.zone;
@@ -203,16 +217,10 @@ describe("a zone of several rooms under load", throngOnly, () => {
 
 describe("a zone with datagrams under load", throngOnly, () => {
   test("throng load flies pilots by UDP, who check what they are told as those of sockets do", async () => {
-    const folder = await mkdtemp(join(tmpdir(), "throng-zone-"));
-    const serve = `${binary()} serve --socket.port 0 --socket.grpc_port 0 --data_dir ${join(folder, "data")} ` +
+    const serve =
       "--engine.cores 2 --datagram.enabled true --datagram.port 0 --world.enabled true --world.side_m 512";
-    const out = join(folder, "out");
-    const args = ["load", "zone-datagrams", "--server", serve, "--out", out];
-    args.push("--players", "20", "--set", "fleet=crowd", "--warmup", "1s", "--duration", "4s");
-    const { stdout } = await promisify(execFile)(binary(), args, { timeout: 60_000 });
-    const result = JSON.parse(await readFile(join(out, "result.json"), "utf8"));
-    const page = await readFile(join(out, "report.html"), "utf8");
-    await rm(folder, { recursive: true, force: true });
+    const args = ["--players", "20", "--set", "fleet=crowd", "--warmup", "1s", "--duration", "4s"];
+    const { stdout, result, page } = await load("zone-datagrams", { serve }, args);
     assert.match(stdout, /carried by: datagrams \(UDP\): [\d,]+ of [\d,]+ snapshots; \d+ of [\d,]+ datagrams were lost/);
     assert.ok(page.includes("carried by"));
     assert.deepEqual(result.errors, []);
@@ -225,10 +233,8 @@ describe("a zone with datagrams under load", throngOnly, () => {
   });
 
   test("a server without datagrams refuses them by name, and the run says so", async () => {
-    const target = `http://${server.host}:${server.port}`;
-    const args = ["load", "zone-datagrams", "--target", target, "--server-key", server.serverKey];
-    args.push("--players", "2", "--ramp", "1s", "--warmup", "1s", "--duration", "1s");
-    const failed = await promisify(execFile)(binary(), args, { timeout: 60_000 }).catch((error) => error);
+    const args = ["--players", "2", "--ramp", "1s", "--warmup", "1s", "--duration", "1s"];
+    const failed = await load("zone-datagrams", {}, args).catch((error) => error);
     assert.ok(failed.code > 0, failed.stdout);
     assert.match(failed.stdout, /RPC function not found/);
   });
@@ -268,14 +274,8 @@ describe("the zone", throngOnly, () => {
   });
 
   test("throng load flies pilots that check what they are told", async () => {
-    const folder = await mkdtemp(join(tmpdir(), "throng-zone-"));
-    const target = `http://${server.host}:${server.port}`;
-    const args = ["load", "zone", "--target", target, "--server-key", server.serverKey, "--out", folder];
-    args.push("--players", "12", "--set", "fleet=crowd", "--warmup", "1s", "--duration", "4s");
-    const { stdout } = await promisify(execFile)(binary(), args, { timeout: 60_000 });
-    const result = JSON.parse(await readFile(join(folder, "result.json"), "utf8"));
-    const page = await readFile(join(folder, "report.html"), "utf8");
-    await rm(folder, { recursive: true, force: true });
+    const args = ["--players", "12", "--set", "fleet=crowd", "--warmup", "1s", "--duration", "4s"];
+    const { stdout, result, page } = await load("zone", {}, args);
     assert.match(stdout, /^application messages: [\d,]+ per second, the server's CPU was not measured$/m);
     assert.match(stdout, /\(each\s+the\s+update\s+of\s+one\s+ship/);
     assert.ok(page.includes("Application messages") && page.includes("View error"));

@@ -57,6 +57,7 @@ struct Case {
 
 const SPREAD: &str = " --world.side_m 2048";
 const CROWD: &str = " --world.side_m 512";
+const CROWD_UDP: &str = " --world.side_m 512 --datagram.enabled true --datagram.port 0";
 /// A quarter of the world, which is a cell of the fixed partition, holds the crowd for most of a minute.
 const CIRCLE: &str = " --world.side_m 1536";
 const CIRCLE_FIXED: &str = " --world.side_m 1536 --world.partition static";
@@ -130,7 +131,7 @@ const CASES: &[Case] = &[
         name: "crowd-udp",
         title: "the same by datagrams",
         load: "zone-datagrams --players 1000 --set fleet=crowd",
-        world: " --world.side_m 512 --datagram.enabled true --datagram.port 0",
+        world: CROWD_UDP,
         warm_up_s: 20,
         counted_s: Some(30),
     },

@@ -89,8 +89,7 @@ impl Peers {
     }
 
     /// Whether this comes from where the session that it names is, and is little: it counts for no address.
-    fn is_own(&mut self, now: Now, from: SocketAddr, bytes: &[u8]) -> bool {
-        let Ok(head) = datagram::peek(bytes) else { return false };
+    fn is_own(&mut self, now: Now, from: SocketAddr, head: &Head) -> bool {
         self.named(head.id).is_some_and(|peer| peer.is_own(now, from))
     }
 
@@ -187,8 +186,9 @@ impl Core {
         let (client, per_s) =
             (self.settings.limits.client(from.ip().to_canonical()), settings.per_address_per_s);
         for bytes in datagrams {
+            let head = datagram::peek(bytes);
             let is_taken = client.is_none_or(|client| {
-                self.datagrams.is_own(now, from, bytes)
+                head.as_ref().is_ok_and(|head| self.datagrams.is_own(now, from, head))
                     || self.datagrams.addresses.take(now, client, per_s, &mut self.random)
             });
             if !is_taken {
@@ -197,16 +197,21 @@ impl Core {
                 self.limit_log.hit(now, "datagram.per_address_per_s", what);
                 continue;
             }
-            self.hear_datagram(now, from, bytes, out);
+            match head {
+                Ok(Head { id, .. }) => self.hear_datagram(now, from, (id, bytes), out),
+                Err(_) => self.stats.datagrams_malformed.up(),
+            }
         }
     }
 
-    fn hear_datagram(&mut self, now: Now, from: SocketAddr, bytes: &[u8], out: &mut Output<Mail>) {
+    fn hear_datagram(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        (id, bytes): (u64, &[u8]),
+        out: &mut Output<Mail>,
+    ) {
         let (stats, settings) = (&self.stats, self.settings.datagrams.as_ref());
-        let Ok(Head { id, .. }) = datagram::peek(bytes).map_err(|_| stats.datagrams_malformed.up())
-        else {
-            return;
-        };
         let Some(peer) = self.datagrams.named(id) else { return stats.datagrams_unknown.up() };
         if !peer.may_look(now, from) {
             return stats.limited_datagrams_per_session.up();

@@ -27,7 +27,7 @@ use super::hooks::{Then, shortened};
 use super::waiting::{Guest, Origin};
 use super::{Named, Worker, fail};
 use crate::limits::CallersOnly;
-use crate::mail::{Job, Outcome, Queue, RpcJob, Used, Work};
+use crate::mail::{Outcome, Queue, RpcJob, Used, Work};
 use crate::resources::{Resources, Told};
 
 /// What the host of a call in the batch refuses; nobody sees it, because the call is undone.
@@ -94,13 +94,13 @@ impl Worker {
         let may_run = is_known && self.guests.is_ready() && !self.left.has(now, function.slot);
         // What it reads is to be so when it writes.
         if !may_run {
-            return self.give_to_caller(&origin, None, call, Outcome::NeedsCaller);
+            return self.give_to_caller(origin.job(Work::Rpc(call)), None, Outcome::NeedsCaller);
         }
         if !self.guests.has_room(Callee::Rpc(&call.id)) {
-            return self.give_to_caller(&origin, None, call, Outcome::Crowded);
+            return self.give_to_caller(origin.job(Work::Rpc(call)), None, Outcome::Crowded);
         }
         if begin_lazily(&mut *self.resources.db).is_err() {
-            return self.give_to_caller(&origin, None, call, Outcome::NeedsCaller);
+            return self.give_to_caller(origin.job(Work::Rpc(call)), None, Outcome::NeedsCaller);
         }
         self.begin_call_time();
         let slice = Slice {
@@ -171,20 +171,9 @@ impl Worker {
                 self.give_up_batch();
             }
         }
-        let used = Some(Used { needs_caller: true, ..self.used_now(Used::default()) });
-        self.give_to_caller(origin, used, call, Outcome::NeedsCaller);
-    }
-
-    fn give_to_caller(
-        &mut self,
-        origin: &Origin,
-        used: Option<Used>,
-        call: Box<RpcJob>,
-        outcome: fn(Box<Job>) -> Outcome,
-    ) {
+        let used = Used { needs_caller: true, ..self.used_now(Used::default()) };
         let job = origin.again(Work::Rpc(call));
-        let to = (origin.queue, origin.address.conn, origin.stream, used);
-        self.answer((origin.address.core, origin.group), to, outcome(Box::new(job)));
+        self.give_to_caller(job, Some(used), Outcome::NeedsCaller);
     }
 
     /// The database cannot undo one call alone: nothing of the batch until here has happened.

@@ -2,8 +2,7 @@
 //! a slice (`runtime.core_slice_us`), its guest gives its coroutine back at the next place where it can,
 //! and goes on in the next turn, behind whatever the kernel has brought the core; one slice a turn, the
 //! calls in turns. A function of which a call needs more than [`SLICES_SPARED`] of them is not quick: the core hears so at
-//! once, and calls of it that have come meanwhile go back, to be run by a caller with a thread of its own. So does a call that has
-//! begun and met the end of the VM's memory (`spent`). So is one
+//! once, and calls of it that have come meanwhile go back, to be run by a caller with a thread of its own. So is one
 //! of which a piece took [`SLICES_MAX`] slices although it gave nothing back, because a function of the host's
 //! or of Luau's own cannot be interrupted: its turn is over for all (`reactor::Companion`). What
 //! keeps a thread (the database, a password's hash) is asked of other threads by the language
@@ -19,6 +18,8 @@
 //!
 //! Where a language needs something for each call that is under way here (an instance of a module), there are few of
 //! them, made beforehand: a call for which there is none goes to a caller, and its function is no worse for it.
+//!
+//! A call that has begun and met the end of the VM's memory goes to a caller as well, undone (`spent`).
 
 use event::{CallTime, Now};
 
@@ -63,18 +64,26 @@ impl Worker {
     /// A caller is to run this call.
     fn hand_back(&mut self, job: Job, outcome: fn(Box<Job>) -> Outcome) {
         self.stats.calls_given_back.up();
-        let (core, group, queue) = (job.address.core, job.group, job.queue);
-        let to = (queue, job.address.conn, job.stream, None);
-        self.answer((core, group), to, outcome(Box::new(job)));
+        self.give_to_caller(job, None, outcome);
     }
 
     /// A caller is to run this call, of which nothing has happened though it has begun.
     pub(super) fn run_elsewhere(&mut self, origin: Origin, work: Work) {
         self.stats.calls_given_back.up();
-        let used = Some(Used { needs_caller: true, ..self.used_now(origin.before) });
-        let line = (origin.address.core, origin.group);
-        let to = (origin.queue, origin.address.conn, origin.stream, used);
-        self.answer(line, to, Outcome::NeedsCaller(Box::new(origin.job(work))));
+        let used = Used { needs_caller: true, ..self.used_now(origin.before) };
+        self.give_to_caller(origin.job(work), Some(used), Outcome::NeedsCaller);
+    }
+
+    /// Sends a job back to its core, which has a caller run it; with what it has used here, if it has begun.
+    pub(super) fn give_to_caller(
+        &mut self,
+        job: Job,
+        used: Option<Used>,
+        outcome: fn(Box<Job>) -> Outcome,
+    ) {
+        let line = (job.address.core, job.group);
+        let to = (job.queue, job.address.conn, job.stream, used);
+        self.answer(line, to, outcome(Box::new(job)));
     }
 
     /// A call is over. Its last piece may have been too long without having been interrupted.

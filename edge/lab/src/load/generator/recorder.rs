@@ -142,15 +142,7 @@ impl Recorder {
 
     /// An operation has not ended: it takes at least so long, service and response.
     pub(super) fn unanswered(&mut self, op: Option<u16>, (service_ns, response_ns): (u64, u64)) {
-        let is_open = !self.settings.saturate;
-        let Some(op) = self.op(op) else { return };
-        op.unanswered += 1;
-        op.service.record(service_ns, 1);
-        op.unended.service.record(service_ns, 1);
-        if is_open {
-            op.response.record(response_ns, 1);
-            op.unended.response.record(response_ns, 1);
-        }
+        self.not_well((op, 1), Ending::Unended, (Some(service_ns), Some(response_ns)));
     }
 
     /// TCP stood after so long.
@@ -265,6 +257,20 @@ impl Recorder {
         (op, count): (Option<u16>, u64),
         end: Ending,
     ) {
+        let is_sent = player.doing == Doing::Busy;
+        let service_ns = is_sent.then(|| at.now_ns.saturating_sub(player.sent_ns));
+        let is_due = is_sent || (player.is_intended && player.intended_ns <= at.now_ns);
+        let response_ns = is_due.then(|| at.now_ns.saturating_sub(player.intended_ns));
+        self.not_well((op, count), end, (service_ns, response_ns));
+    }
+
+    /// So many operations have ended so, after service and response times as far as there are any.
+    fn not_well(
+        &mut self,
+        (op, count): (Option<u16>, u64),
+        end: Ending,
+        (service_ns, response_ns): (Option<u64>, Option<u64>),
+    ) {
         let is_open = !self.settings.saturate;
         let Some(op) = self.op(op).filter(|_| count > 0) else { return };
         let (counter, part) = match end {
@@ -272,15 +278,11 @@ impl Recorder {
             Ending::Unended => (&mut op.unanswered, &mut op.unended),
         };
         *counter += count;
-        let is_sent = player.doing == Doing::Busy;
-        if is_sent {
-            let service_ns = at.now_ns.saturating_sub(player.sent_ns);
+        if let Some(service_ns) = service_ns {
             op.service.record(service_ns, count);
             part.service.record(service_ns, count);
         }
-        let is_due = is_sent || (player.is_intended && player.intended_ns <= at.now_ns);
-        if is_due && is_open {
-            let response_ns = at.now_ns.saturating_sub(player.intended_ns);
+        if let Some(response_ns) = response_ns.filter(|_| is_open) {
             op.response.record(response_ns, count);
             part.response.record(response_ns, count);
         }

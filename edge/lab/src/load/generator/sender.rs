@@ -8,7 +8,7 @@ use event::Output;
 use wire::websocket::{self, Opcode};
 use world::FromClient;
 
-use super::links::{Link, Links};
+use super::links::{Link, Links, Sink};
 use super::player::{Doing, Expecting, Player};
 use super::turn::Turn;
 use super::writer::Writer;
@@ -33,6 +33,9 @@ pub(super) enum Acted {
     /// It needs a socket, and none is open.
     NoSocket,
 }
+
+/// Writes what a player says; gives how many bytes that was.
+type Write = fn(&mut Writer, Sink<'_>, &Player) -> usize;
 
 /// The way to the server.
 pub(super) struct Sender {
@@ -107,12 +110,11 @@ impl Sender {
                 self.sent_frame(turn, player, step, expecting)
             }
             StepKind::ZoneJoin => {
-                player.cid = player.cid.wrapping_add(1);
-                let to = self.links.to(index, turn.out);
-                turn.recorder.sent_bytes(self.writer.zone_join(to, player));
-                self.sent_frame(turn, player, step, Some(Expecting::Welcome))
+                self.ask(turn, (index, player), step, (Writer::zone_join, Expecting::Welcome))
             }
-            StepKind::ZoneDatagrams => self.ask_for_datagrams(turn, (index, player), step),
+            StepKind::ZoneDatagrams => {
+                self.ask(turn, (index, player), step, (Writer::zone_datagrams, Expecting::Way))
+            }
             StepKind::ZoneFly(fleet) => self.fly(turn, (index, player), (step, *fleet)),
             StepKind::Binary { bytes: size, awaited } => {
                 let (bytes, number) = self.writer.binary(self.links.to(index, turn.out), *size);
@@ -140,16 +142,18 @@ impl Sender {
         }
     }
 
-    fn ask_for_datagrams(
+    /// Sends a request for the zone, which has a number of its own.
+    fn ask(
         &mut self,
         turn: &mut Turn<'_>,
         (index, player): (usize, &mut Player),
         step: &Step,
+        (write, expecting): (Write, Expecting),
     ) -> Acted {
         player.cid = player.cid.wrapping_add(1);
         let to = self.links.to(index, turn.out);
-        turn.recorder.sent_bytes(self.writer.zone_datagrams(to, player));
-        self.sent_frame(turn, player, step, Some(Expecting::Way))
+        turn.recorder.sent_bytes(write(&mut self.writer, to, player));
+        self.sent_frame(turn, player, step, Some(expecting))
     }
 
     /// Sends a control, and acknowledges snapshots with it. It is answered by the snapshot in which the

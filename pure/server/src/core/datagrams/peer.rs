@@ -20,9 +20,8 @@ const CHALLENGE_MS: u64 = 100;
 /// Datagrams in a second that are looked at from where the session is not believed to be: enough for one
 /// that has moved, too few to make hashing dear.
 const STRANGE_PER_S_MAX: u32 = 64;
-
-/// Datagrams of a session that a second looks at without counting them for its address: as many as a client sends that steers
-/// at 60 Hz.
+/// Datagrams of a session in a second that are looked at without counting for its address: as many as a client
+/// sends that steers at 60 Hz.
 const OWN_PER_S_MAX: u32 = 64;
 /// Bytes of the shortest challenge.
 const CHALLENGE_BYTES: usize = BYTES_MIN + TOKEN_BYTES;
