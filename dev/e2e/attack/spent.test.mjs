@@ -1,7 +1,8 @@
 /**
- * A player who uses up the memory of the scripts on a core, or in the batch, again and again, where modules compute
- * for a second while they load. Each time they are loaded once more; a neighbour on the same core, or who registers,
- * waits for none of that, nor gets an error where its call is the one that meets the end of the memory.
+ * A player who uses up the memory of the scripts on a core, in the batch, or of callers, again and again, where modules
+ * compute for a second while they load. Each time they are loaded once more; a neighbour on the same core, who registers,
+ * or whose calls are at callers too, waits for none of that. On a core and in the batch it gets no error either where its
+ * call is the one that meets the end of the memory.
  *
  * Not here: what one call may hold (guests.test.mjs).
  */
@@ -39,8 +40,8 @@ const CALLS_UNTIL_SPENT = MEMORY_MAX_KIB / KEPT_KIB;
 
 /**
  * Uses the memory up where quick calls run, until it is made anew so often. Each time by another function and another
- * player: one whose call has met the end of a caller's memory has waited there until the modules were loaded, and
- * is kept off the cores for that.
+ * player: one whose call has met the end of a caller's memory has waited until the modules were loaded, and
+ * is kept off the cores for that. On a core and in the batch the player's own calls begin again where the neighbour's do.
  */
 async function spendAgainAndAgain(server, id) {
   const refusals = [];
@@ -93,4 +94,11 @@ test("modules that load for a second are loaded once more beside a core, not on 
 test("modules that load for a second are loaded once more beside the batch, not in it", throngOnly, () =>
   attack("save", ["register", "authenticate"], {
     "runtime.batch_slice_us": 100_000,
+  }));
+
+/** No core and no batch runs scripts, so that all calls are at the two callers. */
+test("modules that load for a second are loaded once more beside a caller, not before the calls behind", throngOnly, () =>
+  attack("fill", ["rpc", "read", "wait"], {
+    "runtime.core_slice_us": 0,
+    "runtime.batch_slice_us": 0,
   }));

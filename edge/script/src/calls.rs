@@ -23,7 +23,7 @@ use crate::pieces::{self, Piece, Pieces};
 use crate::sources::{LoadError, Sources};
 use crate::vm::{Purpose, Vm};
 use crate::weights::{Weights, Whose};
-use crate::{LuaLimits, context, lend};
+use crate::{LuaLimits, Renewal, context, lend};
 
 /// What an entry point of the prelude returns: true and up to three values, or false, the text of
 /// the error, its code and the traceback.
@@ -42,6 +42,8 @@ pub struct LuaScripts {
     calls: Option<Calls>,
     /// What was left without memory and another thread is to free.
     spent: Option<Calls>,
+    /// Whether nearly all of that memory was used when the call began that met the end of it last.
+    is_spent_by_others: bool,
     /// What is called by the calls that wait, which is how their results are to be read, and whose they are.
     waiting: BTreeMap<CallId, (Kind, Whose)>,
     /// Of these, those whose VM is gone.
@@ -109,6 +111,7 @@ impl LuaScripts {
             registered,
             calls: Some(calls),
             spent: None,
+            is_spent_by_others: false,
             waiting: BTreeMap::new(),
             lost: BTreeSet::new(),
         })
@@ -154,7 +157,7 @@ impl LuaScripts {
         let limits = self.call_limits();
         let mut calls = match self.calls.take() {
             Some(calls) => calls,
-            None if self.limits.is_renewed_elsewhere => return Step::Done(Err(pieces::lost())),
+            None if self.limits.renewal != Renewal::Here => return Step::Done(Err(pieces::lost())),
             None => match Calls::load(&self.sources, &self.limits, host) {
                 Ok(calls) => calls,
                 Err(error) => {
@@ -164,6 +167,7 @@ impl LuaScripts {
             },
         };
         let begun = calls.weights.begin(&calls.vm.lua, whose);
+        let was_full = calls.vm.is_nearly_full();
         let step = match piece(&calls, &limits, host, begun.category) {
             Ok(Piece::Waits(ask)) => {
                 self.waiting.insert(id, (kind, whose));
@@ -183,6 +187,7 @@ impl LuaScripts {
         let out_of_memory = matches!(&step, Step::Done(Err(error))
             if error.kind == ScriptFailure::OutOfMemory);
         if out_of_memory {
+            self.is_spent_by_others = was_full;
             self.recover(host, calls);
         } else {
             self.calls = Some(calls);
@@ -193,9 +198,8 @@ impl LuaScripts {
     /// A call has used up the VM's memory: it is as before unless modules keep most of that.
     fn recover(&mut self, host: &mut dyn Host, mut calls: Calls) {
         calls.pieces.clear_idle();
-        let is_elsewhere = self.limits.is_renewed_elsewhere;
         // To collect takes long, too, where there is much.
-        if !is_elsewhere && calls.vm.collect() {
+        if self.limits.renewal != Renewal::ElsewhereAtOnce && calls.vm.collect() {
             calls.weights.settle(&calls.vm.lua);
         }
         if calls.vm.has_memory(calls.weights.calls_bytes(&calls.vm.lua)) {
@@ -204,12 +208,12 @@ impl LuaScripts {
         }
         self.limits.guest.memory.note_rebuilt();
         self.lost.extend(calls.pieces.waiting());
-        if is_elsewhere {
-            self.spent = Some(calls);
-        } else {
+        if self.limits.renewal == Renewal::Here {
             drop(calls);
             // If that fails the next call tries, and tells its client why it does.
             self.calls = Calls::load(&self.sources, &self.limits, host).ok();
+        } else {
+            self.spent = Some(calls);
         }
     }
 }
@@ -479,7 +483,7 @@ impl Scripts for LuaScripts {
 
     fn excess_bytes(&mut self) -> usize {
         // To collect takes too long where others wait.
-        let collects = !self.limits.is_renewed_elsewhere;
+        let collects = self.limits.renewal != Renewal::ElsewhereAtOnce;
         self.calls
             .as_mut()
             .map_or(0, |Calls { vm, weights, .. }| weights.excess_bytes(vm, collects))
@@ -496,6 +500,10 @@ impl Scripts for LuaScripts {
 
     fn take_spent(&mut self) -> Option<Retired> {
         self.spent.take().map(Retired::new)
+    }
+
+    fn is_spent_by_others(&self) -> bool {
+        self.is_spent_by_others
     }
 
     fn match_new(

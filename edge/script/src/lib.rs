@@ -49,10 +49,21 @@ pub struct LuaLimits {
     /// thread that also has sockets; there, what needs the database is done by other threads. `None` on
     /// a thread that is there for calls.
     pub slice_us: Option<u32>,
-    /// Whether another thread makes the VM for calls anew when a call has used up its memory
-    /// (`Scripts::take_spent`), because nobody on this one may wait for modules that load. If not, the call that
-    /// used it up does.
-    pub is_renewed_elsewhere: bool,
+    /// Who makes the VM for calls anew when a call has used up its memory.
+    pub renewal: Renewal,
+}
+
+/// What is done when a call has used up the memory of the VM for calls, of which modules keep most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Renewal {
+    /// Garbage is collected, and if that is not enough the call makes it anew: nobody waits for the thread.
+    #[default]
+    Here,
+    /// Garbage is collected, and if that is not enough another thread makes it anew (`Scripts::take_spent`),
+    /// because nobody on this one may wait for modules that load.
+    Elsewhere,
+    /// Another thread makes it anew, and nobody may wait for a collection either.
+    ElsewhereAtOnce,
 }
 
 /// Those of a thread that is there for calls, whose clients see no more than an error's text.

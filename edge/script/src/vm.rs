@@ -272,6 +272,11 @@ impl Vm {
         self.lua.gc_collect().is_ok()
     }
 
+    /// Whether less than an eighth of the memory is free, garbage counted as used.
+    pub(crate) fn is_nearly_full(&self) -> bool {
+        self.lua.used_memory() > self.memory_max_bytes / 8 * 7
+    }
+
     /// Puts the memory limit back after a call that ran into it.
     ///
     /// Returns whether modules keep less than half of the memory, garbage counted as theirs, and an eighth is

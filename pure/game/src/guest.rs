@@ -319,6 +319,11 @@ pub trait Scripts {
         None
     }
 
+    /// Whether the call that has used that up found nearly all of it used: then others have taken most of it.
+    fn is_spent_by_others(&self) -> bool {
+        false
+    }
+
     /// What calls have left behind that takes long to free, where others wait for the thread: for another one.
     fn take_left(&mut self) -> Option<Retired> {
         None

@@ -116,13 +116,13 @@ impl Guests {
     }
 
     /// Looks whether a call that is under way has used up the memory of its instance. Gives what is left
-    /// of that.
-    pub(crate) fn take_spent(&mut self, instance: Instance) -> Option<Retired> {
+    /// of that, and whether others had taken most of it.
+    pub(crate) fn take_spent(&mut self, instance: Instance) -> Option<(Retired, bool)> {
         let held = self.held(instance);
         let spent = held.scripts.take_spent()?;
         assert!(!held.is_spent, "the memory of {instance:?} is used up twice");
         held.is_spent = true;
-        Some(spent)
+        Some((spent, held.scripts.is_spent_by_others()))
     }
 
     /// What calls of this instance have left behind, for another thread to free.
@@ -143,11 +143,17 @@ impl Guests {
         Some(Retired::new(self.older.remove(at).scripts))
     }
 
+    /// Whether calls may begin on another instance, of this version.
+    pub(crate) fn wants(&self, version: GuestVersion) -> bool {
+        let newest = self.version();
+        version > newest || version == newest && !self.is_ready()
+    }
+
     /// Calls begin on this instance from now on. Gives the scripts of the one before, if none of its calls
     /// is under way.
     ///
     /// # Panics
-    /// It is of an older version than the newest one, or of the same whose memory is not used up.
+    /// It is not wanted ([`Self::wants`]): of an older version than the newest one, or of the same whose memory is not used up.
     #[must_use]
     pub(crate) fn take_on(
         &mut self,
@@ -155,8 +161,7 @@ impl Guests {
         scripts: Box<dyn Scripts + Send>,
     ) -> Option<Retired> {
         let Instance { version: before, number } = self.newest.instance;
-        let is_next = version > before || version == before && self.newest.is_spent;
-        assert!(is_next, "version {version} comes after version {before}");
+        assert!(self.wants(version), "version {version} comes after version {before}");
         let instance = Instance { version, number: number.wrapping_add(1) };
         let old = std::mem::replace(&mut self.newest, Held::new(instance, scripts));
         if old.calls == 0 {

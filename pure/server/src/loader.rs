@@ -15,8 +15,9 @@
 //! changes; beyond [`OLDER_VERSIONS_MAX`] none is loaded, because each holds memory of its own for as long
 //! as its matches run.
 //!
-//! The batcher and the companions of cores must not run modules, which may take long: where calls have used up
-//! the memory of theirs, an instance is made here as well (`renewals`), one a turn, between loadings.
+//! The batcher, the companions of cores and callers must not run modules, which may take long: where calls have used up
+//! the memory of theirs, an instance is made here as well (`renewals`), one a turn, between loadings; those of callers,
+//! for which calls wait, also between the instances of a loading.
 //!
 //! Not here: reading, compiling and running modules ([`Library`], which `edge/throng` implements), and who
 //! may ask (`core::requests`). An instance is made in a turn of its own, in which this thread blocks.
@@ -39,7 +40,7 @@ use crate::hooks::Hooks;
 use crate::limit_log::LimitLog;
 use crate::mail::{
     Address, Asker, CoreMail, Done, Holds, Job, LoaderMail, Mail, News, Outcome, Post as _,
-    RoomMail, Topology,
+    RoomMail, Topology, WorkerAddress,
 };
 use crate::retry_queue::RetryQueue;
 use crate::stats::LoaderStats;
@@ -221,7 +222,8 @@ impl Loader {
             LoaderMail::Retired(scripts) => drop(scripts),
             LoaderMail::Spent { worker, version, what } => {
                 drop(what);
-                self.renewals.want(now, worker, version);
+                let is_caller = matches!(worker, WorkerAddress::Caller(to) if self.topology.callers.contains(&to));
+                self.renewals.want(now, (worker, is_caller), version);
                 self.tell_missing();
             }
             LoaderMail::Took { core, version } => self.core_took(core, version),
@@ -242,7 +244,14 @@ impl Loader {
         }
         match &self.stage {
             Stage::Idle => self.do_next(now, out),
-            Stage::Building { .. } => self.build(out),
+            Stage::Building { .. } if self.is_renewals_turn && self.renewals.is_urgent(now) => {
+                self.is_renewals_turn = false;
+                self.renew(now, out);
+            }
+            Stage::Building { .. } => {
+                self.is_renewals_turn = true;
+                self.build(out);
+            }
             Stage::HandingOver { .. } | Stage::Telling { .. } => {}
         }
     }
@@ -274,12 +283,15 @@ impl Loader {
                 out.mail(to, mail);
             }
             Err(why) => {
-                self.renewals.want(now, worker, version);
+                if self.renewals.failed(now, worker) {
+                    let (to, mail) = worker.seal(&self.topology, News::NoGuests);
+                    out.mail(to, mail);
+                }
                 tracing::error!(
                     version = version.0,
                     thread = thread.0,
                     "the modules do not load once more for a thread whose memory was used up \
-                     (runtime.memory_max_bytes); its calls run at callers: {why}"
+                     (runtime.memory_max_bytes); its calls run at other callers, or wait, until they do: {why}"
                 );
             }
         }

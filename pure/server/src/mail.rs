@@ -57,7 +57,7 @@ pub use host_call::{Asker, HostCall, HostReturn};
 pub use job::Line;
 pub use job::{
     AfterMessage, BeforeMessage, Done, Function, HookStep, HookedCall, Job, Outcome, Queue, RpcJob,
-    Used, Work,
+    Tried, Used, Work,
 };
 pub use zone::{RoomIndex, ZoneAck, ZoneAsk, ZoneDone, ZoneMail, ZoneSave, ZoneShow, ZoneTick};
 
@@ -261,6 +261,10 @@ pub enum News {
     /// As [`RoomMail::Guests`].
     #[serde(skip)]
     Guests(Box<NewGuests>),
+    /// From the loader, to a caller whose scripts' memory is used up: its modules do not load once more. It is
+    /// tried again.
+    #[serde(skip)]
+    NoGuests,
 }
 
 /// What came of a request to another server ([`game::fetch::Fetch`]).
@@ -740,6 +744,7 @@ impl News {
             Self::Returned(_) => "returned",
             Self::Fetched(_) => "fetched",
             Self::Guests(_) => "guests",
+            Self::NoGuests => "no_guests",
         }
     }
 }

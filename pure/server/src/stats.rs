@@ -609,7 +609,7 @@ counters! {
         /// Loadings refused: too many older versions in use, or too many requests for one.
         counter reloads_refused,
         /// Threads whose scripts' memory (runtime.memory_max_bytes) calls have used up, so that calls run at
-        /// callers until the modules have been loaded for them once more.
+        /// other callers until the modules have been loaded for them once more.
         gauge scripts_missing,
         /// Times that they were.
         counter scripts_renewed,

@@ -56,6 +56,7 @@ use events::EventQueue;
 use hooks::Then;
 use queues::Guesses;
 use shipped::Task;
+use spent::Held;
 use turns::Turns;
 use waiting::{Guest, Origin, WaitingCalls};
 
@@ -124,6 +125,10 @@ pub struct Worker {
     rereads_revoked: bool,
     /// Functions that do not run in the batch, or on this core, for a while.
     left: Left,
+    /// On a caller, the call that has used up the memory of its scripts.
+    held: Option<Held>,
+    /// The modules do not load once more for it.
+    has_no_guests: bool,
     retries: RetryQueue,
     limit_log: LimitLog,
 }
@@ -158,6 +163,8 @@ impl Worker {
             again: Again::default(),
             rereads_revoked: false,
             left: Left::default(),
+            held: None,
+            has_no_guests: false,
             topology,
             stats,
             guests: Guests::new(context.scripts),
@@ -232,7 +239,11 @@ impl Worker {
             }
             News::Returned(list) => list.into_iter().for_each(|one| self.returned(now, one)),
             News::Fetched(fetched) => self.fetched(now, *fetched),
-            News::Guests(new) => self.take_guests(*new),
+            News::Guests(new) => self.take_guests(now, *new),
+            News::NoGuests => {
+                self.has_no_guests = !self.guests.is_ready();
+                self.release_held(now);
+            }
         }
         // There may be much of it, and a call before it may have written.
         self.resources.db.rest(false);
@@ -240,14 +251,20 @@ impl Worker {
 
     /// Calls begin on a new version of the guest code, or on another instance of the same. What was learnt
     /// of functions was of the version before.
-    fn take_guests(&mut self, new: NewGuests) {
+    fn take_guests(&mut self, now: Now, new: NewGuests) {
         let NewGuests { version, scripts, said } = new;
+        if !self.guests.wants(version) {
+            // Mail that was refused comes late, and meanwhile the next version has come.
+            return self.tell_held(Some(Retired::new(scripts)));
+        }
         self.resources.say(said);
         if version != self.guests.version() {
             self.left = Left::default();
         }
         let retired = self.guests.take_on(version, scripts);
         self.tell_held(retired);
+        self.has_no_guests = false;
+        self.release_held(now);
     }
 
     /// Tells the loader which versions this thread holds, and gives it what it holds no more.
@@ -274,6 +291,9 @@ impl Worker {
     }
 
     fn run(&mut self, now: Now, job: Job) {
+        if self.is_caller() && !self.guests.is_ready() {
+            return self.run_at_another(job);
+        }
         // Of others than callers nobody asks how long they took.
         if matches!(self.me, WorkerAddress::Caller(_)) {
             self.begin_call_time();

@@ -191,7 +191,7 @@ fn a_vm_that_stays_full_is_given_away_where_others_make_it_anew() {
         nk.register_rpc(function(_, id) return nk.match_signal(id, '') end, 'ask')";
     let memory: Arc<VmMemory> = Arc::default();
     let guest = GuestLimits { memory: memory.clone(), ..roomy() };
-    let limits = LuaLimits { is_renewed_elsewhere: true, ..guest.into() };
+    let limits = LuaLimits { renewal: script::Renewal::ElsewhereAtOnce, ..guest.into() };
     let mut scripts = load_with(&[("m.lua", text)], limits, &mut host).unwrap();
     let ask = GuestCall::Rpc { id: "ask", payload: b"00000000-0000-0000-0000-000000000000.n" };
     let waits = CallId(7);
@@ -210,6 +210,32 @@ fn a_vm_that_stays_full_is_given_away_where_others_make_it_anew() {
     let step = scripts.resume(&mut host, waits, Ok(Reply::Text(b"late".as_slice().into())));
     let Step::Done(Err(error)) = step else { panic!("{step:?}") };
     assert!(error.message.contains("runtime.memory_max_bytes"), "{error}");
+}
+
+/// Where others wait for this thread, but not within microseconds.
+#[test]
+fn garbage_is_collected_before_a_vm_is_given_away_unless_nobody_may_wait_for_that() {
+    let text = "local nk, kept = require('nakama'), {}
+        local function fill(list) while true do list[#list + 1] = {} end end
+        nk.register_rpc(function() fill({}) end, 'waste')
+        nk.register_rpc(function() fill(kept) end, 'fill')";
+    for (renewal, gives_garbage_away) in
+        [(script::Renewal::Elsewhere, false), (script::Renewal::ElsewhereAtOnce, true)]
+    {
+        let mut host = TestHost::default();
+        let limits = LuaLimits { renewal, ..roomy().into() };
+        let mut scripts = load_with(&[("m.lua", text)], limits, &mut host).unwrap();
+        let error = scripts.rpc(&mut host, &context(), "waste", b"").unwrap_err();
+        assert_eq!(error.kind, ScriptFailure::OutOfMemory);
+        assert_eq!(scripts.take_spent().is_some(), gives_garbage_away, "{renewal:?}");
+        if !gives_garbage_away {
+            let error = scripts.rpc(&mut host, &context(), "fill", b"").unwrap_err();
+            assert_eq!(error.kind, ScriptFailure::OutOfMemory);
+            assert!(scripts.take_spent().is_some());
+        }
+        let error = scripts.rpc(&mut host, &context(), "waste", b"").unwrap_err();
+        assert!(error.message.contains("runtime.memory_max_bytes"), "{error}");
+    }
 }
 
 #[test]

@@ -546,7 +546,7 @@ fn what_calls_held_that_have_been_ended_is_collected_before_others_run() {
 #[test]
 fn what_calls_held_that_have_been_ended_narrows_others_nowhere() {
     let mut host = TestHost::default();
-    let limits = script::LuaLimits { is_renewed_elsewhere: true, ..small().into() };
+    let limits = script::LuaLimits { renewal: script::Renewal::ElsewhereAtOnce, ..small().into() };
     let mut scripts = scripts_with(HOARDS, limits, &mut host);
     let large = pile(&mut scripts, &mut host, 1, 40);
     scripts.cancel(large);
@@ -597,7 +597,7 @@ fn what_no_piece_was_seen_to_take_is_divided_equally() {
 #[test]
 fn what_those_held_who_have_gone_on_weighs_upon_nobody() {
     let mut host = TestHost::default();
-    let limits = script::LuaLimits { is_renewed_elsewhere: true, ..small().into() };
+    let limits = script::LuaLimits { renewal: script::Renewal::ElsewhereAtOnce, ..small().into() };
     let mut scripts = scripts_with(HOARDS, limits, &mut host);
     let large: Vec<CallId> =
         (1..=62).map(|user| hold(&mut scripts, &mut host, user, 20_000)).collect();

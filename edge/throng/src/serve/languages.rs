@@ -206,6 +206,10 @@ impl Scripts for Languages {
         spent
     }
 
+    fn is_spent_by_others(&self) -> bool {
+        self.languages.iter().any(|(_, scripts)| scripts.is_spent_by_others())
+    }
+
     fn take_left(&mut self) -> Option<Retired> {
         self.languages.iter_mut().find_map(|(_, scripts)| scripts.take_left())
     }

@@ -12,7 +12,7 @@ use event::{Now, ThreadId};
 use game::guest::{Finding, GuestVersion, HostSettings, Registered, Scripts};
 use javascript::{Bundle, JsScripts};
 use script::budget::{GuestLimits, VmMemory};
-use script::{ContentHash, LuaLimits, LuaScripts, Sources, ThreadClock};
+use script::{ContentHash, LuaLimits, LuaScripts, Renewal, Sources, ThreadClock};
 use server::hooks;
 use server::loader::Edition;
 use server::mail::Topology;
@@ -161,8 +161,14 @@ impl Maker {
     ) -> anyhow::Result<(Box<dyn Scripts + Send>, Resources)> {
         let is_companion = self.topology.companions.iter().any(|one| one.thread() == thread);
         let slice_us = is_companion.then_some(self.settings.runtime.core_slice_us);
-        // There sockets or a transaction would wait for modules that load.
+        // There sockets or a transaction would wait for modules that load, and here other calls.
         let is_renewed_elsewhere = is_companion || self.topology.batcher.thread() == thread;
+        let is_caller = self.topology.callers.iter().any(|one| one.thread() == thread);
+        let renewal = match (is_renewed_elsewhere, is_caller) {
+            (true, _) => Renewal::ElsewhereAtOnce,
+            (_, true) => Renewal::Elsewhere,
+            _ => Renewal::Here,
+        };
         let db = self.store.connect_with(self.sql.loading).context(NO_CONNECTION)?;
         let random = fresh_random()?;
         let host = self.host.clone();
@@ -180,7 +186,7 @@ impl Maker {
             languages.push(("WebAssembly", Box::new(wasm)));
         }
         let (guest, stacktrace) = (self.limits.clone(), self.stacktrace);
-        let limits = LuaLimits { guest, stacktrace, slice_us, is_renewed_elsewhere };
+        let limits = LuaLimits { guest, stacktrace, slice_us, renewal };
         let lua = LuaScripts::load(code.sources.clone(), limits, &mut host)
             .context("cannot load the modules (`runtime.path`)")?;
         languages.push(("Lua", Box::new(lua)));

@@ -35,6 +35,10 @@
 //! With a single caller (`engine.workers` 1) there is none to leave free: then all wait for the
 //! call that runs, and a call that waits counts nowhere.
 //!
+//! A caller whose scripts' memory is used up gives calls back that have come behind the one that did it, which is answered
+//! when it has another VM (`worker::spent`): to such a one nothing more is posted until it answers, but for one look in
+//! 100 ms.
+//!
 //! What that does not promise: of functions that were quick for a minute, calls of users who were
 //! fast may still turn slow at all callers in the same moment: one function right after a fast
 //! answer of it, several functions, or one when another one's slow call holds the other callers.
@@ -73,6 +77,9 @@ const AHEAD_MAX: usize = 256;
 const AHEAD_US_MAX: u64 = 5_000;
 /// A caller that has calls and gives no answer for so long gets no more while others do.
 const STALLED_NS: u64 = 5_000_000;
+/// So long after a caller has given a call back it gets no more, unless it has answered one: it cannot run any
+/// until its scripts have memory again, of which other cores' callers hear nothing.
+const FULL_NS: u64 = 100_000_000;
 /// After so long its answers are taken for lost: longer than any call may take.
 const LOST_NS: u64 = 1_200_000_000_000;
 
@@ -108,6 +115,8 @@ struct CallerQueue {
     closed_by: Option<Class>,
     /// When it last began or answered something.
     progress_ns: u64,
+    /// Until then it has no memory for calls, as far as is known.
+    full_until_ns: u64,
 }
 
 impl CallerQueue {
@@ -116,9 +125,14 @@ impl CallerQueue {
         if self.calls.is_empty() { 0 } else { now.mono_ns.saturating_sub(self.progress_ns) }
     }
 
+    fn is_full(&self, now: Now) -> bool {
+        now.mono_ns < self.full_until_ns
+    }
+
     fn takes_more(&self, now: Now) -> bool {
         let runs_for_ns = self.runs_for_ns(now);
         let has_room = self.closed_by.is_none()
+            && !self.is_full(now)
             && self.calls.len() < AHEAD_MAX
             && self.ahead_us < AHEAD_US_MAX;
         has_room && runs_for_ns <= STALLED_NS || runs_for_ns > LOST_NS
@@ -133,6 +147,7 @@ impl Callers {
             ahead_us: 0,
             closed_by: None,
             progress_ns: 0,
+            full_until_ns: 0,
         };
         Self {
             queues: std::iter::repeat_with(queue).take(count).collect(),
@@ -260,9 +275,23 @@ impl Callers {
             queue.ahead_us -= u64::from(may_take_us);
         }
         queue.progress_ns = now.mono_ns;
+        queue.full_until_ns = 0;
         if closes {
             queue.closed_by = None;
         }
+    }
+
+    /// A caller has given a call back.
+    pub(super) fn note_full(&mut self, now: Now, index: usize) {
+        if let Some(queue) = self.queues.get_mut(index) {
+            queue.full_until_ns = now.mono_ns.saturating_add(FULL_NS);
+        }
+    }
+
+    /// When calls that wait are looked at again because a caller that has given calls back may have memory, nanoseconds.
+    pub(super) fn due_ns(&self) -> Option<u64> {
+        let until = self.queues.iter().map(|queue| queue.full_until_ns).filter(|ns| *ns > 0).min();
+        until.filter(|_| self.waiting() > 0).map(|until_ns| until_ns.max(self.look_ns))
     }
 
     /// Whether one more caller of this kind leaves one that is not.

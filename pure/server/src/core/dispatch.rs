@@ -56,7 +56,10 @@ impl Core {
     /// A call that was taken comes back from where it cannot be done, for a caller. It had its place among those
     /// that wait, so that no limit stands against it.
     pub(super) fn job_again(&mut self, job: Job, out: &mut Output<Mail>) {
-        let queue = job.work.queue();
+        let mut queue = job.work.queue();
+        if let Queue::Caller { tried, .. } = &mut queue {
+            *tried = job.queue.tried();
+        }
         self.count_in(job.group);
         self.hand_to_caller(Job { queue, ..job }, out);
     }
@@ -223,7 +226,8 @@ impl Core {
         let keeps = self.callers.keeps_place(class);
         let group = self.groups.get(job.group);
         group.at_callers = group.at_callers.saturating_add(1);
-        job.queue = Queue::Caller { index, closes, keeps, function: self.function(slot) };
+        let tried = job.queue.tried();
+        job.queue = Queue::Caller { index, closes, keeps, tried, function: self.function(slot) };
     }
 
     /// A worker has answered, or its mailbox was full, or its call waits for another thread: then the
@@ -247,7 +251,7 @@ impl Core {
                 group.passwords = group.passwords.saturating_sub(1);
             }
             Queue::Lister => group.listings = group.listings.saturating_sub(1),
-            Queue::Caller { index, closes, keeps, function } => {
+            Queue::Caller { index, closes, keeps, function, .. } => {
                 if !keeps || !matches!(done.outcome, Outcome::Waits) {
                     group.at_callers = group.at_callers.saturating_sub(1);
                 }
@@ -257,6 +261,9 @@ impl Core {
                     self.note_used(function, done);
                 }
                 self.callers.end(now, index, function.slot, closes);
+                if matches!(done.outcome, Outcome::Crowded(_)) {
+                    self.callers.note_full(now, index);
+                }
             }
             Queue::Companion { function } => {
                 group.at_callers = group.at_callers.saturating_sub(1);

@@ -40,7 +40,12 @@ impl Core {
     }
 
     pub(super) fn arm_wake(&mut self, now: Now, out: &mut Output<Mail>) {
-        let look = self.callers.is_busy().then_some(now.mono_ns + LOOK_NS);
+        let look = if self.callers.is_busy() {
+            Some(now.mono_ns + LOOK_NS)
+        } else {
+            // Callers without memory answer nothing that would tell.
+            self.callers.due_ns()
+        };
         let stopping = self
             .stopping
             .as_ref()

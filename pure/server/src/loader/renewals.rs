@@ -1,8 +1,8 @@
 //! Which threads are to have another instance of the version that serves, because calls have used up the
-//! memory of theirs (`worker::spent`), and when: at once for the first time, and after a pause that doubles
-//! with each further time, until a thread has kept its memory for a minute. So a script that uses it up in
+//! memory of theirs (`worker::spent`), and when. Where calls run elsewhere meanwhile (a core, the batch): at once for the
+//! first time, and after a pause that doubles with each further time, until a thread has kept its memory for a minute. So a script that uses it up in
 //! each call has one loading of the modules a minute of this thread, and other threads, and new versions, have
-//! theirs in between.
+//! theirs in between. A caller has its at once each time: there is no other place, and who used it up waits.
 //!
 //! In comes who wants an instance; out goes who is to have the next one. What is wanted for an older version
 //! than the one that serves is forgotten: then the newer one has been posted.
@@ -14,6 +14,8 @@ use game::guest::GuestVersion;
 
 use crate::mail::WorkerAddress;
 
+/// For a caller before the next try, where modules do not load, milliseconds.
+const RETRY_MS: u64 = 250;
 /// Before the second time, milliseconds.
 const PAUSE_MS: u64 = 1_000;
 /// And at most; for so long a thread has to keep its memory until it begins with none again.
@@ -28,6 +30,8 @@ struct Renewal {
     due_ns: u64,
     /// From the next time that it wants one until it is made.
     pause_ms: u64,
+    /// Whether it is a caller.
+    is_urgent: bool,
 }
 
 /// All threads that want one, or have of late.
@@ -38,8 +42,13 @@ pub(super) struct Renewals {
 }
 
 impl Renewals {
-    /// A thread wants an instance; or the one that was to be made for it does not load.
-    pub(super) fn want(&mut self, now: Now, worker: WorkerAddress, version: GuestVersion) {
+    /// A thread wants an instance: a caller, or one that others stand in for.
+    pub(super) fn want(
+        &mut self,
+        now: Now,
+        (worker, is_urgent): (WorkerAddress, bool),
+        version: GuestVersion,
+    ) {
         let forgets_ns = |one: &Renewal| one.due_ns.saturating_add(PAUSE_MS_MAX * 1_000_000);
         self.threads.retain(|_, one| one.wanted.is_some() || now.mono_ns < forgets_ns(one));
         let one = self.threads.entry(worker.thread().0).or_insert(Renewal {
@@ -47,10 +56,23 @@ impl Renewals {
             wanted: None,
             due_ns: 0,
             pause_ms: 0,
+            is_urgent,
         });
         one.wanted = Some(version);
-        one.due_ns = now.after_ms(one.pause_ms).mono_ns;
+        let pause_ms = if is_urgent { 0 } else { one.pause_ms };
+        one.due_ns = now.after_ms(pause_ms).mono_ns;
         one.pause_ms = (one.pause_ms * 2).clamp(PAUSE_MS, PAUSE_MS_MAX);
+    }
+
+    /// What was to be made for it does not load: it is tried again later. Gives whether it is a caller.
+    pub(super) fn failed(&mut self, now: Now, worker: WorkerAddress) -> bool {
+        let Some(one) = self.threads.get_mut(&worker.thread().0) else {
+            unreachable!("{worker:?} was made what it has not wanted")
+        };
+        let pause_ms = if one.is_urgent { RETRY_MS } else { one.pause_ms };
+        one.due_ns = now.after_ms(pause_ms).mono_ns;
+        one.pause_ms = (one.pause_ms * 2).clamp(PAUSE_MS, PAUSE_MS_MAX);
+        one.is_urgent
     }
 
     /// Only this version can be made.
@@ -69,6 +91,11 @@ impl Renewals {
         self.first().map(|one| one.due_ns)
     }
 
+    /// Whether it is due and for a caller.
+    pub(super) fn is_urgent(&self, now: Now) -> bool {
+        self.first().is_some_and(|one| one.is_urgent && one.due_ns <= now.mono_ns)
+    }
+
     /// Who is to have it.
     pub(super) fn next(&self) -> Option<WorkerAddress> {
         self.first().map(|one| one.worker)
@@ -81,8 +108,9 @@ impl Renewals {
         }
     }
 
+    /// Of those that are due together a caller's.
     fn first(&self) -> Option<&Renewal> {
         let wanting = self.threads.values().filter(|one| one.wanted.is_some());
-        wanting.min_by_key(|one| one.due_ns)
+        wanting.min_by_key(|one| (one.due_ns, !one.is_urgent))
     }
 }

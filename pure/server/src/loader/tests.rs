@@ -83,6 +83,8 @@ struct Rig {
     is_well: Arc<AtomicBool>,
     now: Now,
     posts: Vec<(ThreadId, Mail)>,
+    /// Who was told that there is no instance.
+    have_none: Vec<ThreadId>,
 }
 
 impl Rig {
@@ -95,7 +97,8 @@ impl Rig {
         let first = Edition { version: GuestVersion::FIRST, hash: "hash-1".to_owned() };
         let made = (Box::new(library) as _, first);
         let loader = Loader::new(topology.clone(), stats.clone(), made);
-        Self { loader, topology, stats, folder, is_well, now: Now::default(), posts: Vec::new() }
+        let (posts, have_none) = (Vec::new(), Vec::new());
+        Self { loader, topology, stats, folder, is_well, now: Now::default(), posts, have_none }
     }
 
     fn input(&mut self, input: Input<'_, Mail>) -> Option<u64> {
@@ -131,6 +134,10 @@ impl Rig {
         let (mut threads, mut cores) = (Vec::new(), Vec::new());
         let mut others = Vec::new();
         for (to, mail) in std::mem::take(&mut self.posts) {
+            if matches!(mail.news(), Some(News::NoGuests)) {
+                self.have_none.push(to);
+                continue;
+            }
             let version = mail.news().and_then(|news| match news {
                 News::Guests(new) => Some(new.version),
                 _ => None,
@@ -448,4 +455,54 @@ fn a_folder_is_loaded_when_it_is_quiet_and_once() {
     let t = true;
     // 4 was gone before it was quiet, and 3 is loaded already.
     assert_eq!(seen, [!t, !t, !t, t, !t, !t, !t, !t, !t, t]);
+}
+
+#[test]
+fn a_caller_has_another_instance_at_once_each_time_and_in_the_middle_of_a_loading() {
+    let mut rig = with_companions();
+    let caller = WorkerAddress::Caller(rig.topology.callers[0]);
+    for _ in 0..3 {
+        let spent = rig.spent(caller, 1);
+        rig.hear(spent);
+        assert_eq!(rig.renewed(0), [caller.thread()]);
+    }
+    // Before whoever is due with it.
+    let [batcher, _] = rig.guests();
+    for worker in [batcher, caller] {
+        let spent = rig.spent(worker, 1);
+        rig.hear(spent);
+    }
+    assert_eq!(rig.renewed(0), [caller.thread(), batcher.thread()]);
+    rig.hear(LoaderMail::Signal);
+    rig.input(Input::Wake);
+    for worker in [batcher, caller] {
+        let spent = rig.spent(worker, 1);
+        rig.hear(spent);
+    }
+    for _ in 0..2 {
+        rig.input(Input::Wake);
+    }
+    assert_eq!(
+        rig.handed().0,
+        [(caller.thread(), GuestVersion(1))],
+        "the batcher's pause is not over"
+    );
+    let all = rig.topology.scripted().count();
+    assert_eq!(rig.renewed(0).len(), all, "and the next version for each thread");
+}
+
+#[test]
+fn a_caller_is_told_when_there_is_no_instance_for_it_for_a_while() {
+    let mut rig = with_companions();
+    let caller = WorkerAddress::Caller(rig.topology.callers[0]);
+    rig.is_well.store(false, Relaxed);
+    let spent = rig.spent(caller, 1);
+    rig.hear(spent);
+    for (at_ms, times) in [(0, 1), (249, 1), (250, 2), (499, 2), (500, 3)] {
+        assert_eq!(rig.renewed(at_ms), []);
+        assert_eq!(rig.have_none, vec![caller.thread(); times], "{at_ms} ms");
+    }
+    rig.is_well.store(true, Relaxed);
+    assert_eq!((rig.renewed(749), rig.renewed(750)), (vec![], vec![caller.thread()]));
+    assert_eq!(rig.stats.scripts_missing.read(), 0);
 }

@@ -45,6 +45,8 @@ pub enum Queue {
         closes: bool,
         /// Whether it counts as one of its user's while it waits for another thread.
         keeps: bool,
+        /// Whether a caller has had it before.
+        tried: Tried,
         /// The function that is called.
         function: Function,
     },
@@ -67,6 +69,28 @@ pub enum Queue {
     Lister,
     /// To the thread that loads modules again.
     Loader,
+}
+
+impl Queue {
+    /// Whether a caller has had it before.
+    pub(crate) fn tried(self) -> Tried {
+        match self {
+            Self::Caller { tried, .. } => tried,
+            _ => Tried::No,
+        }
+    }
+}
+
+/// What callers could do of a call that has come back from one whose scripts' memory is used up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tried {
+    /// It has not come back.
+    #[default]
+    No,
+    /// It has, and has not begun.
+    GivenBack,
+    /// It has, and had begun; nothing of it has happened.
+    Begun,
 }
 
 /// Work for a worker.
@@ -149,7 +173,7 @@ impl Work {
     fn caller(&self) -> Queue {
         // Whoever hands it out knows the version.
         let function = Function { slot: self.function(), version: GuestVersion::default() };
-        Queue::Caller { index: 0, closes: false, keeps: false, function }
+        Queue::Caller { index: 0, closes: false, keeps: false, tried: Tried::No, function }
     }
 
     /// Whether it is done however much waits, and whoever is gone: what it belongs to has happened.
@@ -338,7 +362,8 @@ pub enum Outcome {
     /// Of [`Work::Rpc`] on a companion or in the batch, or a hook of [`Work::Hooked`] on a companion, where it
     /// cannot be done: nothing of it has happened, and a caller is to do it.
     NeedsCaller(Box<Job>),
-    /// The same, because there is no room for it just now: of its function that says nothing.
+    /// The same, because there is no room for it just now: of its function that says nothing. From a caller: the
+    /// memory of its scripts is used up, and another one is to run it.
     Crowded(Box<Job>),
     /// The job is not done: its function waits for another thread, or on a companion for its next
     /// slice, and the caller is free for others.

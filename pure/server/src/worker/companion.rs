@@ -24,9 +24,9 @@
 use event::{CallTime, Now};
 
 use super::Worker;
-use super::waiting::{Guest, Origin};
+use super::waiting::Guest;
 use crate::guests::Guests;
-use crate::mail::{Function, Job, Outcome, Queue, Used, Work};
+use crate::mail::{Function, Job, Outcome, Queue, Used};
 
 /// Slices that a piece of a call may compute for; after more its function is for callers.
 const SLICES_MAX: u32 = 2;
@@ -65,13 +65,6 @@ impl Worker {
     fn hand_back(&mut self, job: Job, outcome: fn(Box<Job>) -> Outcome) {
         self.stats.calls_given_back.up();
         self.give_to_caller(job, None, outcome);
-    }
-
-    /// A caller is to run this call, of which nothing has happened though it has begun.
-    pub(super) fn run_elsewhere(&mut self, origin: Origin, work: Work) {
-        self.stats.calls_given_back.up();
-        let used = Used { needs_caller: true, ..self.used_now(origin.before) };
-        self.give_to_caller(origin.job(work), Some(used), Outcome::NeedsCaller);
     }
 
     /// Sends a job back to its core, which has a caller run it; with what it has used here, if it has begun.

@@ -115,7 +115,9 @@ pub(super) struct Guest {
     pub(super) slice: Option<Slice>,
     /// How many slices of a core it has had.
     pub(super) slices: u32,
-    /// Whether it has used up a memory that is made anew, and has changed nothing that outlives that.
+    /// Whether it has used up a memory that is made anew.
+    pub(super) has_spent: bool,
+    /// Whether it has besides changed nothing that outlives that.
     pub(super) may_begin_again: bool,
     /// What it is called, for logs.
     pub(super) name: String,
@@ -234,7 +236,7 @@ impl WaitingCalls {
 }
 
 impl Worker {
-    /// Begins a call of guest code that no core runs.
+    /// Begins a call of guest code that no core runs, and that ends where it began.
     pub(super) fn begin(
         &mut self,
         now: Now,
@@ -242,12 +244,17 @@ impl Worker {
         named: (&str, &CallContext),
         call: GuestCall<'_>,
     ) {
-        let given_back = self.begin_anywhere(now, kept, named, call);
-        assert!(given_back.is_none(), "a core has run what none may: {given_back:?}");
+        assert!(!self.is_companion, "a core is to run what none may");
+        let (origin, then) = kept;
+        let mut guest = self.guest(origin, then, named);
+        let (id, context) = (guest.id, named.1);
+        let step =
+            self.piece(now, &mut guest, |scripts, host| scripts.call(host, id, context, call));
+        self.step(now, guest, step);
     }
 
-    /// Begins a call of guest code. One on a core that in its first piece meets the end of a memory is given back, with
-    /// nothing of it done, to be run by a caller ([`Worker::run_elsewhere`]).
+    /// Begins a call of guest code. One on a core, or at a caller whose memory others have taken, that in its first piece
+    /// meets the end of that is given back, with nothing of it done, to be run by a caller ([`Worker::run_elsewhere`]).
     #[must_use]
     pub(super) fn begin_anywhere(
         &mut self,
@@ -256,15 +263,15 @@ impl Worker {
         (name, context): (&str, &CallContext),
         call: GuestCall<'_>,
     ) -> Option<(Origin, Then)> {
-        let told = self.is_companion.then(|| self.resources.told());
+        let told = self.resources.told();
         let mut guest = self.guest(origin, then, (name, context));
         let id = guest.id;
         let step =
             self.piece(now, &mut guest, |scripts, host| scripts.call(host, id, context, call));
-        if let Some(told) = told
-            && guest.begins_again(&step)
-        {
-            self.note_overrun(now, &guest);
+        if guest.begins_again(&step) {
+            if self.is_companion {
+                self.note_overrun(now, &guest);
+            }
             self.resources.untell(told);
             self.call_ended(guest.instance);
             return guest.origin.map(|origin| (origin, guest.then));
@@ -312,6 +319,7 @@ impl Worker {
             asked_host,
             slice: None,
             slices: 0,
+            has_spent: false,
             may_begin_again: false,
             name,
         }
@@ -348,6 +356,9 @@ impl Worker {
                 Step::Done(result) => {
                     if self.is_companion {
                         self.note_overrun(now, &guest);
+                    }
+                    if guest.has_spent && self.is_caller() {
+                        return self.hold(now, guest, result);
                     }
                     return self.ended(guest, result);
                 }
@@ -686,7 +697,7 @@ impl Worker {
     }
 
     /// A call is over: what is left of its job is done, and answered.
-    fn ended(&mut self, guest: Guest, result: Result<Returned, ScriptError>) {
+    pub(super) fn ended(&mut self, guest: Guest, result: Result<Returned, ScriptError>) {
         let Guest { instance, origin, then, name, .. } = guest;
         self.call_ended(instance);
         self.then((origin, (&name, instance.version)), then, result);
@@ -705,6 +716,7 @@ impl Worker {
         }
         let answered = std::iter::from_fn(|| self.waiting.answered.pop()).map(|(guest, _)| guest);
         let paused = std::mem::take(&mut self.paused).into_iter();
+        self.held = None;
         for Guest { id, instance, name, .. } in paused.chain(answered) {
             self.guests.of(instance).cancel(id);
             let version = instance.version.0;

@@ -1,5 +1,5 @@
-//! VMs of the batcher and of companions whose memory calls use up: calls go to callers until the loader has made
-//! another one, each is answered once, and nobody who serves loads modules. When the loader makes one is
+//! VMs of the batcher, of companions and of callers whose memory calls use up: calls go to other callers until the loader
+//! has made another one, each is answered once, and nobody who serves loads modules. When the loader makes one is
 //! tested beside `server::loader`.
 
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use event::{Random, ThreadId};
 use game::guest::GuestVersion;
 use script::budget::GuestLimits;
-use script::{LuaLimits, Sources};
+use script::{LuaLimits, Renewal, Sources};
 use server::guests::NewGuests;
 use server::loader::{Edition, Library, Loader};
-use server::mail::{Address, LoaderMail, Topology};
+use server::mail::{Address, CallerMail, LoaderMail, News, Topology};
 use server::settings::Settings;
 use server::stats::LoaderStats;
 use store::Store;
 
-use crate::rig::{Boxed, Machine, Plan, Rig, SLICE_US, SMALL_BYTES, context, server_key};
+use crate::rig::{Boxed, Machine, Plan, Rig, SLICE_US, SMALL_BYTES, context, request, server_key};
 
 /// Makes instances of one version for the threads of a rig.
 struct Shelf {
@@ -72,17 +72,24 @@ impl Library for Shelf {
 /// What scripts on this thread may use.
 pub(crate) fn limits(topology: &Topology, id: ThreadId, has_loader: bool) -> LuaLimits {
     let is_companion = topology.companions.iter().any(|one| one.thread() == id);
-    let is_renewed_elsewhere = has_loader && (is_companion || topology.batcher.thread() == id);
+    let is_small = has_loader && (is_companion || topology.batcher.thread() == id);
+    let is_caller = topology.callers.iter().any(|one| one.thread() == id);
+    let renewal = match (is_small, has_loader && is_caller) {
+        (true, _) => Renewal::ElsewhereAtOnce,
+        (_, true) => Renewal::Elsewhere,
+        _ => Renewal::Here,
+    };
     let roomy = GuestLimits::default();
     // A debug build on a busy machine is slow: budgets are tested elsewhere.
     let guest = GuestLimits {
         call_budget_ms: 10_000,
         callback_budget_ms: 10_000,
-        memory_max_bytes: if is_renewed_elsewhere { SMALL_BYTES } else { roomy.memory_max_bytes },
+        memory_max_bytes: if is_small { SMALL_BYTES } else { roomy.memory_max_bytes },
         ..roomy
     };
-    let slice_us = is_companion.then_some(SLICE_US);
-    LuaLimits { slice_us, is_renewed_elsewhere, ..guest.into() }
+    // What uses memory up is not to have run out of its time before, however busy the machine is.
+    let slice_us = is_companion.then_some(if has_loader { 2_000_000 } else { SLICE_US });
+    LuaLimits { slice_us, renewal, ..guest.into() }
 }
 
 impl Plan<'_> {
@@ -96,7 +103,7 @@ impl Plan<'_> {
     }
 }
 
-/// `fill` keeps so many megabytes of its VM's memory, of which a small one has eight; `ask` waits for a room, which has no
+/// `fill` keeps so many megabytes of its VM's memory, of which a small one has eight, `fill_all` all of it; `ask` waits for a room, which has no
 /// such match.
 const MODULE: &str = "
 local nk = require('nakama')
@@ -106,6 +113,15 @@ local function fill(_, payload)
   return tostring(#kept)
 end
 nk.register_rpc(fill, 'fill')
+nk.register_rpc(function(_, payload)
+  -- Some ten kilobytes each, and no garbage.
+  for i = 1, tonumber(payload) or 0 do kept[#kept + 1] = table.create(640, true) end
+  return tostring(#kept)
+end, 'keep')
+nk.register_rpc(function(_, payload)
+  while payload ~= '' do kept[#kept + 1] = string.rep('x', 10000) .. #kept end
+  return 'nothing'
+end, 'fill_all')
 nk.register_rpc(function(_, payload) return payload end, 'echo')
 nk.register_rpc(function(_, payload)
   if payload == '' then return 'nobody' end
@@ -333,4 +349,140 @@ end, "fill")
     let last = rig.rpc("fill", "4");
     assert!(last.contains("runtime.memory_max_bytes"), "{last}");
     assert_eq!(rig.stat("calls_given_back"), 0);
+}
+
+/// A server with so many cores and callers, whose callers have little memory.
+fn callers(cores: u16, callers: u16) -> Rig {
+    let modules = &[("m.lua", MODULE)];
+    Rig::with(&Plan { cores, callers, small: true, loader: true, modules, ..Plan::default() })
+}
+
+#[test]
+fn nobody_waits_at_a_caller_whose_memory_is_used_up_but_who_did_it() {
+    let rig = callers(1, 2);
+    for (id, payload) in [("fill_all", ""), ("echo", "a")] {
+        (0..16).for_each(|_| drop(rig.rpc(id, payload)));
+    }
+    let loader = rig.topology.loader.unwrap();
+    let freeze = |is_frozen| {
+        rig.topology.callers.iter().for_each(|caller| rig.freeze(*caller, is_frozen));
+    };
+    rig.freeze(loader, true);
+    freeze(true);
+    let fills = rig.send_rpc(None, "fill_all", "x");
+    let behind: Vec<_> = (0..8).map(|_| rig.send_rpc(None, "echo", "behind")).collect();
+    freeze(false);
+    rig.settle();
+    let answers: Vec<String> = behind.into_iter().map(|client| rig.body(client)).collect();
+    assert_eq!(answers, ["behind"; 8]);
+    let given_back = rig.stat("calls_given_back");
+    assert!(given_back > 0, "none was posted behind it");
+    assert_eq!((rig.posted(loader, "spent"), rig.body(fills).as_str()), (1, ""));
+    // Nothing more goes there, but for a look now and then.
+    (0..20).for_each(|_| assert_eq!(rig.rpc("echo", "b"), "b"));
+    assert_eq!(rig.stat("calls_given_back"), given_back);
+    rig.advance(2_000);
+    rig.freeze(loader, false);
+    rig.settle();
+    let error = rig.body(fills);
+    assert!(error.contains("runtime.memory_max_bytes"), "{error}");
+    let counted = ["scripts_renewed", "scripts_missing", "jobs_waiting", "rpc_out_of_memory"];
+    assert_eq!(counted.map(|name| rig.stat(name)), [1, 0, 0, 1]);
+}
+
+#[test]
+fn calls_wait_for_memory_where_no_caller_has_any_on_every_core() {
+    let rig = callers(2, 1);
+    let loader = rig.topology.loader.unwrap();
+    rig.freeze(loader, true);
+    let fills = rig.begin_rpc(None, "fill_all", "x");
+    let here = rig.begin_rpc(None, "echo", "here");
+    let there = rig.open(1);
+    rig.bytes(there, &request("POST /v2/rpc/echo?http_key=httpkey&unwrap", "", "there"));
+    rig.advance(1_000);
+    assert_eq!([fills, here, there].map(|client| rig.body(client)), [""; 3]);
+    // Of the other core's call the caller is asked now and then.
+    let asked = rig.stat("calls_given_back");
+    assert!((5..=12).contains(&asked), "{asked} times in a second");
+    rig.freeze(loader, false);
+    rig.settle();
+    assert!(rig.body(fills).contains("runtime.memory_max_bytes"));
+    assert_eq!(rig.body(here), "here");
+    rig.advance(100);
+    assert_eq!(rig.body(there), "there");
+    assert_eq!(rig.stat("jobs_waiting"), 0);
+}
+
+/// As when the modules do not load once more.
+#[test]
+fn who_has_used_a_callers_memory_up_is_told_when_there_will_be_none_for_a_while() {
+    let rig = callers(1, 2);
+    let (loader, caller) = (rig.topology.loader.unwrap(), rig.topology.callers[0]);
+    rig.freeze(loader, true);
+    let fills = rig.begin_rpc(None, "fill_all", "x");
+    assert_eq!((rig.posted(loader, "spent"), rig.body(fills).as_str()), (1, ""));
+    rig.mail(caller, CallerMail::News(News::NoGuests));
+    rig.settle();
+    assert!(rig.body(fills).contains("runtime.memory_max_bytes"));
+    assert_eq!(rig.rpc("echo", "a"), "a");
+    rig.freeze(loader, false);
+    rig.settle();
+    assert_eq!((rig.stat("scripts_renewed"), rig.stat("scripts_missing")), (1, 0));
+}
+
+#[test]
+fn a_call_for_which_others_left_no_memory_at_a_caller_begins_again_at_another_one_or_when_there_is_one()
+ {
+    let rig = callers(1, 2);
+    let loader = rig.topology.loader.unwrap();
+    (0..16).for_each(|_| drop(rig.rpc("keep", "0")));
+    rig.freeze(loader, true);
+    let mut kept = 0;
+    for spent in [1, 2] {
+        while rig.posted(loader, "spent") < spent {
+            let client = rig.begin_rpc(None, "keep", "10");
+            kept += 10;
+            let body = rig.body(client);
+            if spent == 1 && rig.posted(loader, "spent") == 1 {
+                assert_eq!(body, "10", "it has begun again at the other one");
+                kept = 10;
+            } else if spent == 2 && rig.posted(loader, "spent") == 2 {
+                assert_eq!(body, "", "no caller has memory");
+                rig.freeze(loader, false);
+                rig.settle();
+                rig.advance(100);
+                assert_eq!(rig.body(client), "10", "it has begun again when there was some");
+            } else {
+                assert_eq!(body, kept.to_string());
+            }
+            assert!(kept < 1_000, "the memory is not used up");
+        }
+    }
+    let counted = ["scripts_renewed", "jobs_waiting", "rpc_out_of_memory", "rpc_errors"];
+    assert_eq!(counted.map(|name| rig.stat(name)), [2, 0, 0, 0]);
+}
+
+#[test]
+fn a_call_that_meets_the_end_at_a_second_caller_as_well_ends() {
+    let rig = callers(1, 2);
+    let (loader, callers) = (rig.topology.loader.unwrap(), &rig.topology.callers);
+    (0..16).for_each(|_| drop(rig.rpc("keep", "0")));
+    rig.freeze(loader, true);
+    let freeze = |is_frozen| callers.iter().for_each(|caller| rig.freeze(*caller, is_frozen));
+    for _ in 0..138 {
+        freeze(true);
+        let both = [(); 2].map(|()| rig.send_rpc(None, "keep", "5"));
+        freeze(false);
+        rig.settle();
+        let kept = both.map(|client| rig.body(client));
+        assert_eq!(kept[0], kept[1], "one at each");
+    }
+    assert_eq!(rig.posted(loader, "spent"), 0);
+    let twice = rig.begin_rpc(None, "keep", "200");
+    assert_eq!((rig.posted(loader, "spent"), rig.body(twice).as_str()), (2, ""));
+    rig.freeze(loader, false);
+    rig.settle();
+    assert!(rig.body(twice).contains("runtime.memory_max_bytes"));
+    let counted = ["scripts_renewed", "jobs_waiting", "rpc_out_of_memory", "calls_given_back"];
+    assert_eq!(counted.map(|name| rig.stat(name)), [2, 0, 1, 1]);
 }

@@ -293,6 +293,8 @@ pub(crate) struct Guests {
     /// Whether a call has used up the memory, and whether nobody has been given what is left.
     is_spent: bool,
     is_kept: bool,
+    /// Whether that call found most of it used.
+    is_by_others: bool,
 }
 
 /// An RPC function's call: what is left of its program.
@@ -344,7 +346,8 @@ impl Guests {
             modules: vec![ARENA.to_owned()],
             ..Registered::default()
         };
-        Self { registered, waiting: BTreeMap::new(), is_spent: false, is_kept: false }
+        let waiting = BTreeMap::new();
+        Self { registered, waiting, is_spent: false, is_kept: false, is_by_others: false }
     }
 }
 
@@ -399,6 +402,16 @@ impl Scripts for Guests {
                     (self.is_spent, self.is_kept) = (true, true);
                     self.waiting.remove(&id);
                     return Step::Done(Err(error("out of memory", ScriptFailure::OutOfMemory)));
+                } else if !is_batched
+                    && matches!(&step, Step::Done(_))
+                    && world().fails(world().profile.spends_of_callers)
+                {
+                    // It begins again at another caller, or ends; what it wrote stays.
+                    world().count(|happened| happened.spent_callers += 1);
+                    world().tell(format_args!("{id:?} uses up the memory of a caller"));
+                    (self.is_spent, self.is_kept) = (true, true);
+                    self.is_by_others = world().once_in(2);
+                    return Step::Done(Err(error("out of memory", ScriptFailure::OutOfMemory)));
                 }
                 step
             }
@@ -425,6 +438,10 @@ impl Scripts for Guests {
 
     fn take_spent(&mut self) -> Option<Retired> {
         std::mem::take(&mut self.is_kept).then(|| Retired::new(()))
+    }
+
+    fn is_spent_by_others(&self) -> bool {
+        self.is_by_others
     }
 
     fn match_new(
