@@ -56,7 +56,7 @@ pub struct LuaLimits {
 /// What is done when a call has used up the memory of the VM for calls, of which modules keep most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Renewal {
-    /// Garbage is collected, and if that is not enough the call makes it anew: nobody waits for the thread.
+    /// Garbage is collected, and if that is not enough the call makes it anew: no client waits at the thread.
     #[default]
     Here,
     /// Garbage is collected, and if that is not enough another thread makes it anew (`Scripts::take_spent`),

@@ -39,6 +39,14 @@ pub(crate) struct Instance {
     number: u32,
 }
 
+/// What a call has left of a memory that is used up.
+pub(crate) struct SpentMemory {
+    /// To be freed by another thread.
+    pub(crate) left: Retired,
+    /// Whether others had taken most of it.
+    pub(crate) is_by_others: bool,
+}
+
 /// One instance.
 struct Held {
     instance: Instance,
@@ -116,13 +124,13 @@ impl Guests {
     }
 
     /// Looks whether a call that is under way has used up the memory of its instance. Gives what is left
-    /// of that, and whether others had taken most of it.
-    pub(crate) fn take_spent(&mut self, instance: Instance) -> Option<(Retired, bool)> {
+    /// of that.
+    pub(crate) fn take_spent(&mut self, instance: Instance) -> Option<SpentMemory> {
         let held = self.held(instance);
-        let spent = held.scripts.take_spent()?;
+        let left = held.scripts.take_spent()?;
         assert!(!held.is_spent, "the memory of {instance:?} is used up twice");
         held.is_spent = true;
-        Some((spent, held.scripts.is_spent_by_others()))
+        Some(SpentMemory { left, is_by_others: held.scripts.is_spent_by_others() })
     }
 
     /// What calls of this instance have left behind, for another thread to free.
@@ -169,6 +177,16 @@ impl Guests {
         }
         self.older.push(old);
         None
+    }
+
+    /// The instances of the newest version before the last two: what waits on those is to end, so that they do not
+    /// pile up where calls use up the memory of each in turn.
+    pub(crate) fn piled_up(&self) -> impl Iterator<Item = Instance> + '_ {
+        let newest = self.version();
+        let of_newest = self.older.iter().map(|held| held.instance);
+        let mut of_newest = of_newest.filter(move |it| it.version == newest).rev();
+        of_newest.next();
+        of_newest
     }
 
     /// Older versions, and how many calls of each are under way; one may be there more than once.
@@ -298,6 +316,23 @@ pub(crate) mod tests {
         assert!(retired.is_some() && Arc::strong_count(&held) == 2);
         drop(retired);
         assert_eq!((Arc::strong_count(&held), guests.end(next).is_none()), (1, true));
+    }
+
+    #[test]
+    fn instances_pile_up_whose_memory_is_used_up_while_calls_wait_there() {
+        let mut guests = Guests::new(idle("full").0);
+        let waiting: Vec<_> = (0..3)
+            .map(|_| {
+                let waits = guests.begin();
+                assert!(guests.take_spent(waits).is_some());
+                assert!(guests.take_on(GuestVersion::FIRST, idle("full").0).is_none());
+                waits
+            })
+            .collect();
+        assert_eq!(guests.piled_up().collect::<Vec<_>>(), [waiting[1], waiting[0]]);
+        // Of an older version they end with that.
+        assert!(guests.take_on(GuestVersion(2), idle("next").0).is_some());
+        assert_eq!(guests.piled_up().count(), 0);
     }
 
     #[test]

@@ -223,7 +223,7 @@ impl Loader {
             LoaderMail::Spent { worker, version, what } => {
                 drop(what);
                 let is_caller = matches!(worker, WorkerAddress::Caller(to) if self.topology.callers.contains(&to));
-                self.renewals.want(now, (worker, is_caller), version);
+                self.renewals.want(now, worker, is_caller, version);
                 self.tell_missing();
             }
             LoaderMail::Took { core, version } => self.core_took(core, version),
@@ -244,13 +244,13 @@ impl Loader {
         }
         match &self.stage {
             Stage::Idle => self.do_next(now, out),
-            Stage::Building { .. } if self.is_renewals_turn && self.renewals.is_urgent(now) => {
-                self.is_renewals_turn = false;
-                self.renew(now, out);
-            }
             Stage::Building { .. } => {
-                self.is_renewals_turn = true;
-                self.build(out);
+                let urgent = self.renewals.urgent(now).filter(|_| self.is_renewals_turn);
+                self.is_renewals_turn = urgent.is_none();
+                match urgent {
+                    Some(worker) => self.renew(now, worker, out),
+                    None => self.build(out),
+                }
             }
             Stage::HandingOver { .. } | Stage::Telling { .. } => {}
         }
@@ -264,16 +264,17 @@ impl Loader {
         let renews = self.renewals.due_ns().is_some_and(|due_ns| due_ns <= now.mono_ns);
         if renews && (self.is_renewals_turn || !loads) {
             self.is_renewals_turn = false;
-            self.renew(now, out);
+            if let Some(worker) = self.renewals.next() {
+                self.renew(now, worker, out);
+            }
         } else if loads {
             self.is_renewals_turn = true;
             self.begin(now);
         }
     }
 
-    /// Makes an instance of what serves for the thread that is to have one next.
-    fn renew(&mut self, now: Now, out: &mut Output<Mail>) {
-        let Some(worker) = self.renewals.next() else { return };
+    /// Makes an instance of what serves for this thread.
+    fn renew(&mut self, now: Now, worker: WorkerAddress, out: &mut Output<Mail>) {
         let (version, thread) = (self.serving.version, worker.thread());
         match self.library.instance(version, thread) {
             Ok(new) => {
@@ -287,12 +288,12 @@ impl Loader {
                     let (to, mail) = worker.seal(&self.topology, News::NoGuests);
                     out.mail(to, mail);
                 }
-                tracing::error!(
-                    version = version.0,
-                    thread = thread.0,
-                    "the modules do not load once more for a thread whose memory was used up \
-                     (runtime.memory_max_bytes); its calls run at other callers, or wait, until they do: {why}"
+                let text = format_args!(
+                    "version {version} for thread {}, whose memory was used up (runtime.memory_max_bytes); its calls \
+                     run at other callers until it does, or are refused: {why}",
+                    thread.0
                 );
+                self.limit_log.note(now, "modules do not load once more", text);
             }
         }
         self.tell_missing();

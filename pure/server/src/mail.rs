@@ -302,7 +302,7 @@ pub enum LoaderMail {
     Holds(Box<Holds>),
     /// From workers and rooms: what they run no more.
     Retired(Retired),
-    /// From the batcher and companions: calls have used up the memory of their newest version. They run no
+    /// From the batcher, companions and callers: calls have used up the memory of their newest version. They run no
     /// calls until they have another instance of it.
     Spent { worker: WorkerAddress, version: GuestVersion, what: Retired },
     /// From a core: calls begin on this version.

@@ -510,10 +510,13 @@ counters! {
         counter calls_paused,
         /// Calls that took more than two slices of a core without a pause: where they cannot be interrupted.
         counter calls_overran,
-        /// Calls that callers had to run instead of a core, because another one of the function had just turned out long
+        /// Calls that another thread had to run: instead of a core, because another one of the function had just turned out long
         /// there, because there was no room (all instances of its module were in use), or because they met the end of
-        /// runtime.memory_max_bytes there.
+        /// runtime.memory_max_bytes there; instead of a caller, because the memory of its scripts was used up.
         counter calls_given_back,
+        /// Calls, hooks that nobody waits for among them, that no caller ran: the memory of the scripts was used up, and the
+        /// modules did not load once more.
+        counter calls_without_modules,
         /// Calls ended while they waited because calls that wait held more than half of the memory of their
         /// scripts (runtime.memory_max_bytes), and those of their user or address the most.
         counter waiting_calls_ended,
@@ -609,7 +612,7 @@ counters! {
         /// Loadings refused: too many older versions in use, or too many requests for one.
         counter reloads_refused,
         /// Threads whose scripts' memory (runtime.memory_max_bytes) calls have used up, so that calls run at
-        /// other callers until the modules have been loaded for them once more.
+        /// (other) callers until the modules have been loaded for them once more.
         gauge scripts_missing,
         /// Times that they were.
         counter scripts_renewed,

@@ -43,8 +43,9 @@ use crate::guests::{Guests, Instance, NewGuests};
 use crate::limit_log::LimitLog;
 use crate::mail::{
     Address, Asker, BatcherMail, CallerMail, CoreMail, Done, EventsMail, Format, HasherMail,
-    HeldVersion, Holds, HostReturn, Job, Line, LoaderMail, Mail, News, Outcome, Post as _, Queue,
-    RoomIndex, RoomMail, RpcJob, Topology, Used, Work, WorkerAddress, ZoneAsk, ZoneMail,
+    HeldVersion, Holds, HookStep, HostReturn, Job, Line, LoaderMail, Mail, News, Outcome,
+    Post as _, Queue, RoomIndex, RoomMail, RpcJob, Topology, Used, Work, WorkerAddress, ZoneAsk,
+    ZoneMail,
 };
 use crate::resources::{Resources, ThreadContext};
 use crate::retry_queue::RetryQueue;
@@ -56,7 +57,7 @@ use events::EventQueue;
 use hooks::Then;
 use queues::Guesses;
 use shipped::Task;
-use spent::Held;
+use spent::Unanswered;
 use turns::Turns;
 use waiting::{Guest, Origin, WaitingCalls};
 
@@ -126,7 +127,7 @@ pub struct Worker {
     /// Functions that do not run in the batch, or on this core, for a while.
     left: Left,
     /// On a caller, the call that has used up the memory of its scripts.
-    held: Option<Held>,
+    unanswered: Option<Unanswered>,
     /// The modules do not load once more for it.
     has_no_guests: bool,
     retries: RetryQueue,
@@ -163,7 +164,7 @@ impl Worker {
             again: Again::default(),
             rereads_revoked: false,
             left: Left::default(),
-            held: None,
+            unanswered: None,
             has_no_guests: false,
             topology,
             stats,
@@ -242,7 +243,7 @@ impl Worker {
             News::Guests(new) => self.take_guests(now, *new),
             News::NoGuests => {
                 self.has_no_guests = !self.guests.is_ready();
-                self.release_held(now);
+                self.answer_now(now);
             }
         }
         // There may be much of it, and a call before it may have written.
@@ -264,7 +265,8 @@ impl Worker {
         let retired = self.guests.take_on(version, scripts);
         self.tell_held(retired);
         self.has_no_guests = false;
-        self.release_held(now);
+        self.answer_now(now);
+        self.end_piled_up(now);
     }
 
     /// Tells the loader which versions this thread holds, and gives it what it holds no more.
@@ -291,7 +293,9 @@ impl Worker {
     }
 
     fn run(&mut self, now: Now, job: Job) {
-        if self.is_caller() && !self.guests.is_ready() {
+        let calls_scripts =
+            |work: &Work| !matches!(work, Work::Hooked(hooked) if hooked.step == HookStep::Call);
+        if self.is_caller() && !self.guests.is_ready() && calls_scripts(&job.work) {
             return self.run_at_another(job);
         }
         // Of others than callers nobody asks how long they took.

@@ -256,6 +256,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("pure/server/src/loader.rs", "OLDER_VERSIONS_MAX", "older versions of the modules"),
     ("pure/server/src/loader.rs", "WAITERS_MAX", "requests that wait for one loading"),
     ("pure/server/src/loader/renewals.rs", "PAUSE_MS_MAX", "how often the VM of the batch"),
+    ("pure/server/src/loader/renewals.rs", "RETRY_MS_MAX", "how often the VM of the batch"),
     ("pure/server/src/room.rs", "HOLDERS_NAMED_MAX", "older versions of the modules"),
     ("pure/server/src/core/callers.rs", "COMPANION_CALLS_MAX", "RPCs that one core has on its own"),
     (

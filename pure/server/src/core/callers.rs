@@ -36,8 +36,8 @@
 //! call that runs, and a call that waits counts nowhere.
 //!
 //! A caller whose scripts' memory is used up gives calls back that have come behind the one that did it, which is answered
-//! when it has another VM (`worker::spent`): to such a one nothing more is posted until it answers, but for one look in
-//! 100 ms.
+//! when it has another VM (`worker::spent`): to such a one nothing more is posted until it answers, but for one call in
+//! 100 ms, and it is no caller that is left free.
 //!
 //! What that does not promise: of functions that were quick for a minute, calls of users who were
 //! fast may still turn slow at all callers in the same moment: one function right after a fast
@@ -131,8 +131,9 @@ impl CallerQueue {
 
     fn takes_more(&self, now: Now) -> bool {
         let runs_for_ns = self.runs_for_ns(now);
+        let is_tried = self.full_until_ns == 0 || !self.is_full(now) && self.calls.is_empty();
         let has_room = self.closed_by.is_none()
-            && !self.is_full(now)
+            && is_tried
             && self.calls.len() < AHEAD_MAX
             && self.ahead_us < AHEAD_US_MAX;
         has_room && runs_for_ns <= STALLED_NS || runs_for_ns > LOST_NS
@@ -218,11 +219,15 @@ impl Callers {
         match class {
             Class::Fast(calls_max) => at_callers < calls_max,
             Class::New => {
-                has_share && self.leaves_one_free(|queue| queue.closed_by == Some(Class::New))
+                let is_new =
+                    |queue: &CallerQueue| queue.closed_by == Some(Class::New) || queue.is_full(now);
+                has_share && self.leaves_one_free(is_new)
             }
             Class::Unknown | Class::Slow => {
                 let may_be_slow = |queue: &CallerQueue| {
-                    queue.closed_by.is_some() || queue.runs_for_ns(now) > FAST_NS_MAX
+                    queue.closed_by.is_some()
+                        || queue.is_full(now)
+                        || queue.runs_for_ns(now) > FAST_NS_MAX
                 };
                 has_share && self.leaves_one_free(may_be_slow)
             }
@@ -275,16 +280,15 @@ impl Callers {
             queue.ahead_us -= u64::from(may_take_us);
         }
         queue.progress_ns = now.mono_ns;
-        queue.full_until_ns = 0;
         if closes {
             queue.closed_by = None;
         }
     }
 
-    /// A caller has given a call back.
-    pub(super) fn note_full(&mut self, now: Now, index: usize) {
+    /// A caller has given a call back, for want of memory, or has run one.
+    pub(super) fn note_full(&mut self, now: Now, index: usize, is_full: bool) {
         if let Some(queue) = self.queues.get_mut(index) {
-            queue.full_until_ns = now.mono_ns.saturating_add(FULL_NS);
+            queue.full_until_ns = if is_full { now.mono_ns.saturating_add(FULL_NS) } else { 0 };
         }
     }
 

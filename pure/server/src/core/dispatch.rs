@@ -261,8 +261,9 @@ impl Core {
                     self.note_used(function, done);
                 }
                 self.callers.end(now, index, function.slot, closes);
-                if matches!(done.outcome, Outcome::Crowded(_)) {
-                    self.callers.note_full(now, index);
+                // One that is refused for want of modules has used nothing, and tells nothing.
+                if done.is_given_back() || done.used.is_some() {
+                    self.callers.note_full(now, index, done.is_given_back());
                 }
             }
             Queue::Companion { function } => {

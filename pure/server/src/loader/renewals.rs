@@ -14,8 +14,9 @@ use game::guest::GuestVersion;
 
 use crate::mail::WorkerAddress;
 
-/// For a caller before the next try, where modules do not load, milliseconds.
+/// For a caller before the next try, where modules do not load, milliseconds, and after further ones.
 const RETRY_MS: u64 = 250;
+const RETRY_MS_MAX: u64 = 1_000;
 /// Before the second time, milliseconds.
 const PAUSE_MS: u64 = 1_000;
 /// And at most; for so long a thread has to keep its memory until it begins with none again.
@@ -23,7 +24,7 @@ const PAUSE_MS_MAX: u64 = 64_000;
 
 /// One thread that has wanted an instance of late.
 #[derive(Debug)]
-struct Renewal {
+struct Wish {
     worker: WorkerAddress,
     /// Of which version, if it wants one.
     wanted: Option<GuestVersion>,
@@ -32,13 +33,15 @@ struct Renewal {
     pause_ms: u64,
     /// Whether it is a caller.
     is_urgent: bool,
+    /// How often in a row it did not load.
+    failures: u32,
 }
 
 /// All threads that want one, or have of late.
 #[derive(Debug, Default)]
 pub(super) struct Renewals {
     /// By their numbers.
-    threads: BTreeMap<u16, Renewal>,
+    threads: BTreeMap<u16, Wish>,
 }
 
 impl Renewals {
@@ -46,17 +49,19 @@ impl Renewals {
     pub(super) fn want(
         &mut self,
         now: Now,
-        (worker, is_urgent): (WorkerAddress, bool),
+        worker: WorkerAddress,
+        is_urgent: bool,
         version: GuestVersion,
     ) {
-        let forgets_ns = |one: &Renewal| one.due_ns.saturating_add(PAUSE_MS_MAX * 1_000_000);
+        let forgets_ns = |one: &Wish| one.due_ns.saturating_add(PAUSE_MS_MAX * 1_000_000);
         self.threads.retain(|_, one| one.wanted.is_some() || now.mono_ns < forgets_ns(one));
-        let one = self.threads.entry(worker.thread().0).or_insert(Renewal {
+        let one = self.threads.entry(worker.thread().0).or_insert(Wish {
             worker,
             wanted: None,
             due_ns: 0,
             pause_ms: 0,
             is_urgent,
+            failures: 0,
         });
         one.wanted = Some(version);
         let pause_ms = if is_urgent { 0 } else { one.pause_ms };
@@ -69,7 +74,9 @@ impl Renewals {
         let Some(one) = self.threads.get_mut(&worker.thread().0) else {
             unreachable!("{worker:?} was made what it has not wanted")
         };
-        let pause_ms = if one.is_urgent { RETRY_MS } else { one.pause_ms };
+        let retry_ms = (RETRY_MS << one.failures.min(8)).min(RETRY_MS_MAX);
+        let pause_ms = if one.is_urgent { retry_ms } else { one.pause_ms };
+        one.failures += 1;
         one.due_ns = now.after_ms(pause_ms).mono_ns;
         one.pause_ms = (one.pause_ms * 2).clamp(PAUSE_MS, PAUSE_MS_MAX);
         one.is_urgent
@@ -83,7 +90,7 @@ impl Renewals {
 
     /// How many want one.
     pub(super) fn wanted(&self) -> usize {
-        self.threads.values().filter(|one| one.wanted.is_some()).count()
+        self.wanting().count()
     }
 
     /// When the next one is to be made, nanoseconds.
@@ -91,9 +98,11 @@ impl Renewals {
         self.first().map(|one| one.due_ns)
     }
 
-    /// Whether it is due and for a caller.
-    pub(super) fn is_urgent(&self, now: Now) -> bool {
-        self.first().is_some_and(|one| one.is_urgent && one.due_ns <= now.mono_ns)
+    /// The caller for which one is due and may load.
+    pub(super) fn urgent(&self, now: Now) -> Option<WorkerAddress> {
+        let may_load =
+            |one: &&Wish| one.is_urgent && one.failures == 0 && one.due_ns <= now.mono_ns;
+        self.wanting().filter(may_load).min_by_key(|one| one.due_ns).map(|one| one.worker)
     }
 
     /// Who is to have it.
@@ -104,13 +113,16 @@ impl Renewals {
     /// It has been made.
     pub(super) fn made(&mut self, worker: WorkerAddress) {
         if let Some(one) = self.threads.get_mut(&worker.thread().0) {
-            one.wanted = None;
+            (one.wanted, one.failures) = (None, 0);
         }
     }
 
     /// Of those that are due together a caller's.
-    fn first(&self) -> Option<&Renewal> {
-        let wanting = self.threads.values().filter(|one| one.wanted.is_some());
-        wanting.min_by_key(|one| (one.due_ns, !one.is_urgent))
+    fn first(&self) -> Option<&Wish> {
+        self.wanting().min_by_key(|one| (one.due_ns, !one.is_urgent))
+    }
+
+    fn wanting(&self) -> impl Iterator<Item = &Wish> {
+        self.threads.values().filter(|one| one.wanted.is_some())
     }
 }

@@ -45,7 +45,7 @@ pub enum Queue {
         closes: bool,
         /// Whether it counts as one of its user's while it waits for another thread.
         keeps: bool,
-        /// Whether a caller has had it before.
+        /// What callers that had it before could do of it.
         tried: Tried,
         /// The function that is called.
         function: Function,
@@ -72,7 +72,7 @@ pub enum Queue {
 }
 
 impl Queue {
-    /// Whether a caller has had it before.
+    /// What callers that had it before could do of it.
     pub(crate) fn tried(self) -> Tried {
         match self {
             Self::Caller { tried, .. } => tried,

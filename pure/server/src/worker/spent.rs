@@ -15,10 +15,10 @@
 //!
 //! At a caller it begins again at another one, once, if it found nearly all of the memory used and has changed nothing that
 //! lasts. Else it ends with an error, but not before the caller has another instance: so it has taken as long as
-//! that took, as its core counts it, and keeps its place there. Otherwise one user could use up all callers one after
-//! the other, and the modules load for each.
+//! that took, as its core counts it, and keeps its place there if it has not waited. Otherwise one user could use up
+//! all callers one after the other, and the modules load for each.
 //!
-//! Not here: when the loader makes the instance (`loader`), and the thread of events, for which nobody waits: it makes
+//! Not here: when the loader makes the instance (`loader`), and the thread of events, at which no client waits: it makes
 //! its own anew within the call that used it up.
 
 use event::Now;
@@ -27,16 +27,21 @@ use game::guest::{Retired, Returned, ScriptError, ScriptFailure, Step};
 
 use super::waiting::{Guest, Origin};
 use super::{Worker, script_error};
+use crate::guests::{Instance, SpentMemory};
 use crate::mail::{HookStep, Job, LoaderMail, Outcome, Queue, Tried, Used, Work};
 
 /// What is said of a call for which there are no modules.
 const NO_GUESTS: &str = "the memory of the scripts is used up (runtime.memory_max_bytes), and the modules do not load \
                          once more: the server's log says why";
 
+/// What a call is told that waits while the memory of its thread is used up twice.
+const PILED_UP: &str =
+    "the memory of the scripts (runtime.memory_max_bytes) was used up twice while this call waited";
+
 /// A call that is over and is not answered yet.
 #[derive(Debug)]
-pub(super) struct Held {
-    guest: Guest,
+pub(super) struct Unanswered {
+    pub(super) guest: Guest,
     result: Result<Returned, ScriptError>,
     since: Now,
 }
@@ -59,14 +64,14 @@ impl Worker {
     /// A piece of this call has run, or the call was cancelled: it may have used its instance up, and have left behind
     /// what takes long to free, which another thread frees.
     pub(super) fn clear_up(&mut self, now: Now, guest: &mut Guest) {
-        if let Some((spent, is_by_others)) = self.guests.take_spent(guest.instance) {
+        if let Some(SpentMemory { left, is_by_others }) = self.guests.take_spent(guest.instance) {
             // What one in the batch wrote can be undone, and what lasts it has not got to.
             let has_changed = self.used.writes || self.used.needs_caller;
             guest.may_begin_again = guest.slice.is_some()
                 || !has_changed && (self.is_companion || is_by_others && guest.is_first());
             // Of an older version nobody makes another one.
             guest.has_spent = guest.instance.version == self.guests.version();
-            self.spent(now, guest, spent);
+            self.spent(now, guest, left);
         }
         if let Some(left) = self.guests.take_left(guest.instance)
             && let Some(loader) = self.topology.loader
@@ -90,7 +95,7 @@ impl Worker {
         let text = format_args!(
             "{name} (version {version}) has used up the memory of the scripts in {place}, or lost the last \
              instance of its module in WebAssembly, by a trap or because it was ended while it waited: calls run at \
-             other callers until it is made anew; have it keep less in tables that outlive a call, or not trap, or raise runtime.memory_max_bytes"
+             (other) callers until it is made anew; have it keep less in tables that outlive a call, or not trap, or raise runtime.memory_max_bytes"
         );
         self.limit_log.note(now, "memory of scripts used up", text);
         let Some(loader) = self.topology.loader else {
@@ -105,7 +110,7 @@ impl Worker {
     }
 
     /// A call is over that has used up the memory of a caller: it is answered when there is another instance.
-    pub(super) fn hold(
+    pub(super) fn answer_later(
         &mut self,
         now: Now,
         mut guest: Guest,
@@ -114,18 +119,17 @@ impl Worker {
         if let Some(origin) = &mut guest.origin {
             origin.before = self.used_now(origin.before);
         }
-        assert!(self.held.is_none(), "a memory is used up that no call has begun on");
-        self.held = Some(Held { guest, result, since: now });
+        assert!(self.unanswered.is_none(), "a memory is used up that no call has begun on");
+        self.unanswered = Some(Unanswered { guest, result, since: now });
     }
 
     /// There is another instance, or there will be none for a while.
-    pub(super) fn release_held(&mut self, now: Now) {
-        let Some(Held { mut guest, result, since }) = self.held.take() else { return };
+    pub(super) fn answer_now(&mut self, now: Now) {
+        let Some(Unanswered { mut guest, result, since }) = self.unanswered.take() else { return };
         if let Some(origin) = &mut guest.origin {
-            let held_us =
-                u32::try_from(now.ms_since(since)).unwrap_or(u32::MAX).saturating_mul(1_000);
+            let waited_ms = u32::try_from(now.ms_since(since)).unwrap_or(u32::MAX);
             let kept_us = &mut origin.before.time.kept_us;
-            *kept_us = kept_us.saturating_add(held_us);
+            *kept_us = kept_us.saturating_add(waited_ms.saturating_mul(1_000));
         }
         self.begin_call_time();
         self.used = Used::default();
@@ -138,10 +142,23 @@ impl Worker {
         self.stats.calls_given_back.up();
         if let Queue::Caller { tried, .. } = &mut origin.queue {
             *tried = Tried::Begun;
-            return self.give_to_caller(origin.job(work), None, Outcome::Crowded);
+            let used = self.used_now(origin.before);
+            return self.give_to_caller(origin.job(work), Some(used), Outcome::Crowded);
         }
         let used = Used { needs_caller: true, ..self.used_now(origin.before) };
         self.give_to_caller(origin.job(work), Some(used), Outcome::NeedsCaller);
+    }
+
+    /// Ends calls that wait on instances of the newest version whose memory was used up before that of the last one.
+    pub(super) fn end_piled_up(&mut self, now: Now) {
+        let piled_up: Vec<Instance> = self.guests.piled_up().collect();
+        for instance in piled_up {
+            let waiting = self.waiting.of_instance(instance).map(|(number, _)| number);
+            for number in waiting.collect::<Vec<_>>() {
+                self.stats.waiting_calls_ended.up();
+                self.end_waiting(now, number, script_error(Code::ResourceExhausted, PILED_UP));
+            }
+        }
     }
 
     /// Gives a job back that this caller cannot run, for want of memory. Nobody may have any: where it will not have
@@ -149,10 +166,10 @@ impl Worker {
     pub(super) fn run_at_another(&mut self, mut job: Job) {
         let is_last = self.topology.callers.len() == 1 || job.queue.tried() != Tried::No;
         if self.has_no_guests && is_last {
-            let (work, origin) = Origin::of(job);
-            self.begin_call_time();
-            self.used = Used::default();
-            return self.finish(&origin, without_guests(work));
+            self.stats.calls_without_modules.up();
+            let (line, to) =
+                ((job.address.core, job.group), (job.queue, job.address.conn, job.stream));
+            return self.answer(line, (to.0, to.1, to.2, None), without_guests(job.work));
         }
         if let Queue::Caller { tried: tried @ Tried::No, .. } = &mut job.queue {
             *tried = Tried::GivenBack;
@@ -171,7 +188,8 @@ fn without_guests(work: Work) -> Outcome {
         // What it belongs to has happened.
         Work::Hooked(hooked) => match hooked.step {
             HookStep::After(answer) => Outcome::Api(Ok(answer)),
-            HookStep::Before | HookStep::Call => Outcome::Api(Err(refusal())),
+            HookStep::Before => Outcome::Api(Err(refusal())),
+            HookStep::Call => unreachable!("it calls no script"),
         },
         Work::After(_) => Outcome::After,
         Work::Shutdown => Outcome::Shutdown,

@@ -36,6 +36,7 @@ use super::Worker;
 use super::batched::Slice;
 use super::hooks::Then;
 use super::host::{WorkerHost, payer};
+use super::spent::Unanswered;
 use crate::counts::one_less;
 use crate::fair::FairQueue;
 use crate::guests::Instance;
@@ -245,11 +246,7 @@ impl Worker {
         call: GuestCall<'_>,
     ) {
         assert!(!self.is_companion, "a core is to run what none may");
-        let (origin, then) = kept;
-        let mut guest = self.guest(origin, then, named);
-        let (id, context) = (guest.id, named.1);
-        let step =
-            self.piece(now, &mut guest, |scripts, host| scripts.call(host, id, context, call));
+        let (guest, step) = self.first_piece(now, kept, named, call);
         self.step(now, guest, step);
     }
 
@@ -259,15 +256,12 @@ impl Worker {
     pub(super) fn begin_anywhere(
         &mut self,
         now: Now,
-        (origin, then): (Option<Origin>, Then),
-        (name, context): (&str, &CallContext),
+        kept: (Option<Origin>, Then),
+        named: (&str, &CallContext),
         call: GuestCall<'_>,
     ) -> Option<(Origin, Then)> {
         let told = self.resources.told();
-        let mut guest = self.guest(origin, then, (name, context));
-        let id = guest.id;
-        let step =
-            self.piece(now, &mut guest, |scripts, host| scripts.call(host, id, context, call));
+        let (guest, step) = self.first_piece(now, kept, named, call);
         if guest.begins_again(&step) {
             if self.is_companion {
                 self.note_overrun(now, &guest);
@@ -278,6 +272,20 @@ impl Worker {
         }
         self.step(now, guest, step);
         None
+    }
+
+    fn first_piece(
+        &mut self,
+        now: Now,
+        (origin, then): (Option<Origin>, Then),
+        (name, context): (&str, &CallContext),
+        call: GuestCall<'_>,
+    ) -> (Guest, Step<Returned>) {
+        let mut guest = self.guest(origin, then, (name, context));
+        let id = guest.id;
+        let step =
+            self.piece(now, &mut guest, |scripts, host| scripts.call(host, id, context, call));
+        (guest, step)
     }
 
     /// A call that is about to begin.
@@ -358,7 +366,7 @@ impl Worker {
                         self.note_overrun(now, &guest);
                     }
                     if guest.has_spent && self.is_caller() {
-                        return self.hold(now, guest, result);
+                        return self.answer_later(now, guest, result);
                     }
                     return self.ended(guest, result);
                 }
@@ -716,7 +724,10 @@ impl Worker {
         }
         let answered = std::iter::from_fn(|| self.waiting.answered.pop()).map(|(guest, _)| guest);
         let paused = std::mem::take(&mut self.paused).into_iter();
-        self.held = None;
+        if let Some(Unanswered { guest, .. }) = self.unanswered.take() {
+            let version = guest.instance.version.0;
+            tracing::warn!(guest.name, version, "a call is not answered: the server stops");
+        }
         for Guest { id, instance, name, .. } in paused.chain(answered) {
             self.guests.of(instance).cancel(id);
             let version = instance.version.0;

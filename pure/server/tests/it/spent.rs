@@ -418,16 +418,26 @@ fn calls_wait_for_memory_where_no_caller_has_any_on_every_core() {
 fn who_has_used_a_callers_memory_up_is_told_when_there_will_be_none_for_a_while() {
     let rig = callers(1, 2);
     let (loader, caller) = (rig.topology.loader.unwrap(), rig.topology.callers[0]);
+    (0..16).for_each(|_| drop(rig.rpc("echo", "a")));
+    let (_, token) = rig.login("somebody");
     rig.freeze(loader, true);
     let fills = rig.begin_rpc(None, "fill_all", "x");
     assert_eq!((rig.posted(loader, "spent"), rig.body(fills).as_str()), (1, ""));
     rig.mail(caller, CallerMail::News(News::NoGuests));
     rig.settle();
     assert!(rig.body(fills).contains("runtime.memory_max_bytes"));
-    assert_eq!(rig.rpc("echo", "a"), "a");
+    // One that may be slow leaves the other caller free, and is told after two looks.
+    let may_be_slow = rig.begin_rpc(Some(&token), "ask", "");
+    assert_eq!(rig.body(may_be_slow), "");
+    assert_eq!(rig.rpc("echo", "a"), "a", "quick ones go to the other caller");
+    rig.advance(100);
+    let refusal = rig.body(may_be_slow);
+    assert!(refusal.contains("the modules do not load once more"), "{refusal}");
+    assert_eq!(rig.stat("calls_without_modules"), 1);
     rig.freeze(loader, false);
     rig.settle();
     assert_eq!((rig.stat("scripts_renewed"), rig.stat("scripts_missing")), (1, 0));
+    assert_eq!(rig.rpc("ask", ""), "nobody");
 }
 
 #[test]

@@ -18,7 +18,7 @@ const PARTS: u64 = 4;
 const TURNS_MAX: u32 = 20_000;
 /// For how long a world is healed before it is looked at: several ticks, and tries of everything that
 /// is tried again.
-const HEALED_MS: u64 = 500;
+const HEALED_MS: u64 = 1_200;
 
 /// The same for answers to those who look: mail may be refused, and tried again.
 const PROBED_MS: u64 = 50;
