@@ -164,8 +164,8 @@ function proportionalBytes(pid) {
  * are before all matches are made is the machine's choice.
  */
 const MATCHES = {
-  lua: { count: 1_000, kbMax: 150 },
-  javascript: { count: 1_000, kbMax: 450 },
+  lua: { count: 1_000, kbMax: 110 },
+  javascript: { count: 1_000, kbMax: 300 },
   rust: { count: 1_000, kbMax: 100 },
   go: { count: 200, kbMax: 3_000 },
 };

@@ -1,17 +1,24 @@
-//! Counts the memory of a VM of QuickJS where it is taken, so that it is known while the VM is in use: the engine's
-//! own count cannot be asked for then, and costs a visit of every object.
+//! The border to the C of QuickJS: where a VM takes its memory, and scripts that are compiled once for all VMs.
 //!
-//! In: [`Heap::allocator`], for a new runtime. Out: [`Heap::bytes`], at any time. All else is done by the allocator
-//! that the library comes with, which is the program's. Not here: how much a VM may take (the engine bounds that by
-//! itself). A crate of its own because the border to the engine's C takes `unsafe`.
+//! Memory is counted where it is taken, so that it is known while the VM is in use: the engine's own count cannot be
+//! asked for then, and costs a visit of every object. All else is done by the allocator that the library comes with,
+//! which is the program's. How large the engine's pages are say the flags that it is compiled with (`.cargo/config.toml`).
+//!
+//! In: [`Heap::allocator`], for a new runtime; [`Code::compile`]. Out: [`Heap::bytes`], at any time; [`Code::run`].
+//! Not here: how much a VM may take (the engine bounds that by itself). A crate of its own because the border to C
+//! takes `unsafe`.
 
 #![allow(unsafe_code, reason = "these are functions that C calls")]
+
+mod code;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
 use rquickjs::allocator::{Allocator, RustAllocator};
+
+pub use code::{Code, Source};
 
 /// What one VM has taken.
 #[derive(Clone, Debug, Default)]
@@ -90,9 +97,13 @@ unsafe impl Allocator for Counted {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::{Arc, Mutex};
+
+    use rquickjs::allocator::Allocator;
     use rquickjs::{Context, Runtime};
 
-    use super::Heap;
+    use super::{Counted, Heap};
 
     #[test]
     fn what_a_vm_takes_is_counted_until_it_gives_it_back() {
@@ -122,5 +133,50 @@ mod tests {
         let refused = "try { 'x'.repeat(1 << 24) } catch (e) {}";
         context.with(|ctx| ctx.eval::<(), _>(refused)).expect("it is caught");
         assert!(heap.bytes() < 2 << 20, "{}", heap.bytes());
+    }
+
+    /// Notes how large the blocks are that are asked for.
+    struct Noted(Counted, Arc<Mutex<BTreeSet<usize>>>);
+
+    // SAFETY: every block is `Counted`'s, and what it promises of them is what is promised here.
+    unsafe impl Allocator for Noted {
+        fn alloc(&mut self, size: usize) -> *mut u8 {
+            self.1.lock().expect("nobody else").insert(size);
+            self.0.alloc(size)
+        }
+
+        fn calloc(&mut self, count: usize, size: usize) -> *mut u8 {
+            self.0.calloc(count, size)
+        }
+
+        unsafe fn dealloc(&mut self, block: *mut u8) {
+            // SAFETY: the caller's promises are those of `Counted`.
+            unsafe { self.0.dealloc(block) };
+        }
+
+        unsafe fn realloc(&mut self, block: *mut u8, new_size: usize) -> *mut u8 {
+            // SAFETY: the same.
+            unsafe { self.0.realloc(block, new_size) }
+        }
+
+        unsafe fn usable_size(block: *mut u8) -> usize {
+            // SAFETY: the same.
+            unsafe { Counted::usable_size(block) }
+        }
+    }
+
+    /// A page is a head of 40 bytes and as many blocks as there is room for.
+    #[test]
+    fn pages_of_small_blocks_have_a_kib() {
+        let sizes: Arc<Mutex<BTreeSet<usize>>> = Arc::default();
+        let noted = Noted(Heap::default().allocator(), sizes.clone());
+        let runtime = Runtime::new_with_alloc(noted).expect("a runtime");
+        let _context = Context::full(&runtime).expect("a context");
+        let sizes = sizes.lock().expect("nobody else");
+        let page = |bytes: usize, block: usize| 40 + (bytes - 40) / block * block;
+        assert!(
+            sizes.contains(&page(1_024, 48)) && !sizes.contains(&page(4_096, 48)),
+            "compiled without the flags of .cargo/config.toml: {sizes:?}"
+        );
     }
 }

@@ -24,6 +24,10 @@ use javascript::{Bundle, JsScripts};
 use script::budget::GuestLimits;
 use used::used_bytes;
 
+/// The server's own.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const CALLS: u32 = 20_000;
 const MATCHES: u32 = 1_000;
 const TICKS: i64 = 100;

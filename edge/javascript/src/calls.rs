@@ -28,7 +28,7 @@ use crate::vm::{self, Fault, Purpose, Vm};
 const WRONG_RPC_RESULT: &str = "Runtime function returned invalid data - only allowed one return \
                                 value of type string.";
 
-/// VMs that are kept for calls to come: to make one takes some milliseconds.
+/// VMs that are kept for calls to come: to make one takes most of a millisecond, and as long as the bundle runs.
 const IDLE_MAX: usize = 16;
 
 /// What a new VM needs, about.

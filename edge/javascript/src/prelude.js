@@ -1,16 +1,18 @@
-// What every VM has before the bundle is run: the logger, `nk`, the initializer, and the entry points that
-// Rust calls. What it needs of the language it takes before anybody can change it. Stack traces do not show
-// it (it is compiled under the name [throng]).
+// What every VM has before the bundle is run: built-in functions within bounds, the logger, `nk`, and entry points
+// that Rust calls. What it needs of the language it takes before anybody can change it, also for the other parts:
+// register.js, where `InitModule` runs, calls.js and match.js. Stack traces show none of them (they are compiled under
+// the name [throng]).
 //
 // native: log(level, text), bind(name) → function of nk or undefined, isHook(name), isProxy(value),
 // config(), dispatcher(), look() (throws if the call's time is over).
+// Gives the entry points; `shared` among them is what the other parts are given.
 
 (function (native, node, version, env) {
   'use strict';
 
   const { create, defineProperty, freeze, getOwnPropertyDescriptor, keys, preventExtensions } = Object;
   const { ownKeys } = Reflect;
-  const { stringify } = JSON;
+  const { parse, stringify } = JSON;
   const text = String;
   const isArray = Array.isArray;
   const Pattern = RegExp;
@@ -19,6 +21,13 @@
   const lower = (id) => id.toLowerCase();
 
   freeze(env);
+
+  // What InitModule has registered: { id: function } by kind, and the callbacks of matches by name.
+  const registry = {
+    isLoading: true,
+    registered: { rpc: create(null), before: create(null), after: create(null), event: create(null) },
+    matches: create(null),
+  };
 
   // What the engine does in one piece, without asking whether the call's time is over, is bounded here: loops
   // over arrays that have a length and no elements, and searches for long texts, which are quadratic. What the
@@ -194,7 +203,7 @@
   // Code is made from texts while modules load, as bundles do to find the global object, and never later: the
   // process dies when memory runs out while it is compiled (quickjs-ng 0.16.2, `resolve_scope_var`).
   function checkCode() {
-    if (!isLoading) throw new FailedType('code cannot be made from text once the modules are loaded');
+    if (!registry.isLoading) throw new FailedType('code cannot be made from text once the modules are loaded');
   }
   replace(globalThis, 'eval', (original) => ({
     method(code) {
@@ -404,135 +413,24 @@
     has: (_, name) => typeof name === 'string' && nk[name] !== undefined,
   });
 
-  // What InitModule registers: { id: function } by kind.
-
-  const kinds = () => ({ rpc: create(null), before: create(null), after: create(null), event: create(null) });
-  let registered = kinds();
-  let matches = create(null);
-  let isLoading = true;
-  const again = [];
   const CALLBACKS = [
     'matchInit', 'matchJoinAttempt', 'matchJoin', 'matchLeave', 'matchLoop', 'matchTerminate', 'matchSignal',
   ];
 
-  function place(fn) {
-    const { fileName, lineNumber } = fn;
-    return fileName === undefined ? '' : `${fileName}:${lineNumber}`;
-  }
-
-  function register(kind, id, fn) {
-    if (typeof fn !== 'function') throw new FailedType('expects a function');
-    if (!isLoading) throw new Failed('can only be called by InitModule');
-    const before = registered[kind][id];
-    if (before !== undefined && before !== fn) again.push([kind, id, place(before), place(fn)]);
-    registered[kind][id] = fn;
-  }
-
-  function named(id) {
-    if (typeof id !== 'string' || id === '') throw new FailedType('expects a non empty string');
-    return lower(id);
-  }
-
-  function registerMatch(name, callbacks) {
-    if (typeof name !== 'string' || name === '') throw new FailedType('expects a non empty string');
-    if (callbacks === null || typeof callbacks !== 'object') throw new FailedType('expects an object');
-    if (!isLoading) throw new Failed('can only be called by InitModule');
-    const found = {};
-    for (const callback of CALLBACKS) {
-      const fn = callbacks[callback];
-      if (fn === undefined) throw new FailedType(`${callback} not found`);
-      if (typeof fn !== 'function') throw new FailedType(`${callback} value not a valid function`);
-      found[callback] = fn;
-    }
-    matches[name] = found;
-  }
-
-  const event = (id) => (fn) => register('event', id, fn);
-  const registrations = {
-    __proto__: null,
-    getConfig: () => native.config(),
-    registerRpc: (id, fn) => register('rpc', named(id), fn),
-    registerRtBefore: (id, fn) => register('before', `rt:${named(id)}`, fn),
-    registerRtAfter: (id, fn) => register('after', `rt:${named(id)}`, fn),
-    registerMatch,
-    registerMatchmakerMatched: event('matchmaker_matched'),
-    registerTournamentEnd: event('tournament_end'),
-    registerTournamentReset: event('tournament_reset'),
-    registerLeaderboardReset: event('leaderboard_reset'),
-    registerShutdown: event('shutdown'),
-    registerPurchaseNotificationApple: event('purchase_notification_apple'),
-    registerSubscriptionNotificationApple: event('subscription_notification_apple'),
-    registerPurchaseNotificationGoogle: event('purchase_notification_google'),
-    registerSubscriptionNotificationGoogle: event('subscription_notification_google'),
-    registerEvent: event('event'),
-    registerEventSessionStart: event('event_session_start'),
-    registerEventSessionEnd: event('event_session_end'),
-    registerZoneSpawn: event('zone_spawn'),
-    registerZoneHit: event('zone_hit'),
-    registerZoneScore: event('zone_score'),
-    registerStorageIndex: (name) => register('event', `storage_index:${text(name)}`, refuse),
-    registerStorageIndexFilter: (name, fn) => register('event', `storage_index_filter:${text(name)}`, fn),
-  };
-
-  const initializer = new Proxy(registrations, {
-    ...readOnly,
-    get(_, name) {
-      if (typeof name !== 'string') return undefined;
-      const known = registrations[name];
-      if (known !== undefined) return known;
-      const parts = /^register(Before|After)(.+)$/.exec(name);
-      if (parts === null || !native.isHook(parts[2])) return undefined;
-      return (fn) => register(lower(parts[1]), lower(parts[2]), fn);
-    },
-  });
-
-  // The global name of a function, by which another VM finds it; undefined if it has none.
-  function globalName(fn) {
-    const { name } = fn;
-    if (typeof name === 'string' && globalThis[name] === fn) return name;
-    return ownKeys(globalThis).find((key) => typeof key === 'string' && globalThis[key] === fn);
-  }
-
   const context = (mode) => ({ env, executionMode: mode, node, version });
 
-  const entry = { __proto__: null };
-
-  entry.init = () => {
-    const init = globalThis.InitModule;
-    if (typeof init !== 'function') {
-      throw new Failed('InitModule function not found. Function must be defined at top level.');
-    }
-    init.call(null, context('run_once'), logger, nk, initializer);
-  };
-
-  // What was registered: as names of global functions if all of it has some (`byName`).
-  entry.plan = () => {
-    let byName = true;
-    const name = (fn) => {
-      const found = fn === refuse ? '' : globalName(fn);
-      if (found === undefined) byName = false;
-      return found ?? null;
-    };
-    const plan = { again, locations: [], matches: {} };
-    for (const kind of keys(registered)) {
-      plan[kind] = {};
-      for (const id of keys(registered[kind])) {
-        const fn = registered[kind][id];
-        plan[kind][id] = name(fn);
-        if (fn !== refuse) plan.locations.push([kind === 'event' ? id : `${kind} ${id}`, place(fn)]);
-      }
-    }
-    for (const id of keys(matches)) {
-      plan.matches[id] = {};
-      for (const callback of CALLBACKS) plan.matches[id][callback] = name(matches[id][callback]);
-    }
-    plan.byName = byName;
-    return stringify(plan);
+  const entry = {
+    __proto__: null,
+    shared: {
+      CALLBACKS, Failed, FailedType, context, create, defineProperty, freeze, getOwnPropertyDescriptor, isArray, keys,
+      logger, lower, native, nk, node, ownKeys, preventExtensions, readOnly, refuse, registry, stringify, text,
+    },
   };
 
   // Finds what another VM's InitModule has registered.
   entry.restore = (json) => {
-    const plan = JSON.parse(json);
+    const plan = parse(json);
+    const { matches, registered } = registry;
     for (const kind of keys(registered)) {
       for (const id of keys(plan[kind])) {
         const name = plan[kind][id];
@@ -545,188 +443,9 @@
     }
   };
 
-  function assignable(prototype, member) {
-    const first = prototype[member];
-    defineProperty(prototype, member, {
-      get: () => first,
-      set(value) {
-        defineProperty(this, member, { value, writable: true, enumerable: false, configurable: true });
-      },
-    });
-  }
-
-  // Ends the start: what one call does to globals no other call sees. As Nakama, and beyond it: names cannot
-  // be given to other things, and none can be added. Not in a match: its VM is nobody else's, and every frozen
-  // object costs memory, a third of what a small match holds.
-  entry.seal = (isMatch) => {
-    isLoading = false;
-    if (isMatch) return;
-    // An assignment to a member that a frozen prototype has is refused, and every error gets a message.
-    for (const key of ownKeys(globalThis)) {
-      const { value } = getOwnPropertyDescriptor(globalThis, key);
-      if (typeof value === 'function' && (value === Failed || Object.getPrototypeOf(value) === Failed)) {
-        assignable(value.prototype, 'message');
-        assignable(value.prototype, 'name');
-      }
-    }
-    for (const key of ownKeys(globalThis)) {
-      const { value } = getOwnPropertyDescriptor(globalThis, key);
-      if (value === null || (typeof value !== 'object' && typeof value !== 'function')) continue;
-      if (value !== globalThis) freeze(value);
-      if (typeof value === 'function') {
-        defineProperty(globalThis, key, { writable: false, configurable: false });
-        if (value.prototype) freeze(value.prototype);
-      }
-      const base = Object.getPrototypeOf(value);
-      if (base !== null) freeze(base);
-    }
-    preventExtensions(globalThis);
+  entry.loaded = () => {
+    registry.isLoading = false;
   };
 
-  // RPC functions, hooks and events.
-
-  entry.call = (kind, id, mode, user, more, first, second) => {
-    const ctx = context(mode);
-    ctx.headers = {};
-    ctx.queryParams = {};
-    if (user !== undefined) {
-      const [userId, username, exp, sessionId, lang, clientIp, clientPort] = user;
-      if (userId !== undefined) {
-        ctx.userId = userId;
-        ctx.username = username;
-        ctx.vars = more === undefined ? {} : more[0];
-        ctx.userSessionExp = exp;
-      }
-      if (sessionId !== undefined) ctx.sessionId = sessionId;
-      if (lang !== undefined) ctx.lang = lang;
-      if (clientIp !== undefined) ctx.clientIp = clientIp;
-      if (clientPort !== undefined) ctx.clientPort = clientPort;
-    }
-    if (more !== undefined) [, ctx.headers, ctx.queryParams] = more;
-    const fn = registered[kind][id];
-    return fn.call(null, ctx, logger, nk, first, second);
-  };
-
-  // Matches: one in a VM. Its state stays here.
-
-  let callbacks, state, matchId, label, tickRate, dispatcher;
-
-  function matchContext() {
-    const ctx = context('match');
-    ctx.matchId = matchId;
-    ctx.matchNode = node;
-    if (tickRate !== undefined) {
-      ctx.matchLabel = label;
-      ctx.matchTickRate = tickRate;
-    }
-    return ctx;
-  }
-
-  const presences = (flat) => {
-    const list = [];
-    for (let at = 0; at < flat.length; at += 4) {
-      list.push({ userId: flat[at], sessionId: flat[at + 1], username: flat[at + 2], node, reason: flat[at + 3] });
-    }
-    return list;
-  };
-
-  const isObject = (value) => value !== null && typeof value === 'object' && !isArray(value);
-
-  // Takes the state out of what a callback returned; false if the match is to end.
-  function goesOn(callback, returned) {
-    if (returned === null || returned === undefined) return false;
-    if (!isObject(returned) || !isObject(returned.state)) {
-      throw new Failed(`${callback} is expected to return an object with 'state' object property`);
-    }
-    state = returned.state;
-    return true;
-  }
-
-  entry.matchOpen = (name, id) => {
-    callbacks = matches[name];
-    matchId = id;
-    dispatcher = freeze(native.dispatcher());
-    registered = matches = undefined;
-  };
-
-  entry.matchInit = (params) => {
-    const { matchInit } = callbacks;
-    const returned = matchInit.call(null, matchContext(), logger, nk, params);
-    if (!isObject(returned)) {
-      throw new Failed("matchInit is expected to return an object with 'state', 'tickRate' and 'label' properties");
-    }
-    const rate = returned.tickRate;
-    if (rate === undefined) throw new Failed("matchInit return value has no 'tickRate' property");
-    if (!Number.isInteger(rate) || rate < 1 || rate > 60) {
-      throw new Failed("matchInit 'tickRate' must be a number between 1 and 60");
-    }
-    const given = returned.label ?? '';
-    if (typeof given !== 'string') throw new Failed("matchInit 'label' value must be a string");
-    if (!isObject(returned.state)) {
-      throw new Failed("matchInit is expected to return an object with a 'state' property");
-    }
-    state = returned.state;
-    tickRate = rate;
-    label = given;
-    return [rate, given];
-  };
-
-  entry.matchLabel = (now) => {
-    label = now;
-  };
-
-  entry.matchJoinAttempt = (tick, user, vars, metadata) => {
-    const [userId, sessionId, username, exp, clientIp, clientPort] = user;
-    const ctx = matchContext();
-    ctx.userId = userId;
-    ctx.username = username;
-    if (vars !== undefined) ctx.vars = vars;
-    ctx.userSessionExp = exp;
-    ctx.sessionId = sessionId;
-    if (clientIp !== undefined) ctx.clientIp = clientIp;
-    if (clientPort !== undefined) ctx.clientPort = clientPort;
-    const { matchJoinAttempt } = callbacks;
-    const presence = { userId, sessionId, username, node };
-    const returned =
-      matchJoinAttempt.call(null, ctx, logger, nk, dispatcher, tick, state, presence, metadata);
-    if (!goesOn('matchJoinAttempt', returned)) return null;
-    const { accept, rejectMessage } = returned;
-    if (typeof accept !== 'boolean') throw new Failed("matchJoinAttempt 'accept' property must be a boolean");
-    if (rejectMessage !== undefined && typeof rejectMessage !== 'string') {
-      throw new Failed("matchJoinAttempt 'rejectMessage' property must be a string");
-    }
-    return [accept, rejectMessage ?? ''];
-  };
-
-  const run = (name, tick, argument) => {
-    const callback = callbacks[name];
-    return callback.call(null, matchContext(), logger, nk, dispatcher, tick, state, argument);
-  };
-
-  entry.matchJoin = (tick, flat) => goesOn('matchJoin', run('matchJoin', tick, presences(flat)));
-  entry.matchLeave = (tick, flat) => goesOn('matchLeave', run('matchLeave', tick, presences(flat)));
-  entry.matchTerminate = (tick, graceSeconds) =>
-    goesOn('matchTerminate', run('matchTerminate', tick, graceSeconds));
-
-  entry.matchLoop = (tick, flat) => {
-    const messages = [];
-    for (let at = 0; at < flat.length; at += 7) {
-      const sender = { userId: flat[at], sessionId: flat[at + 1], username: flat[at + 2], node };
-      messages.push({
-        sender, persistence: true, status: '', opCode: flat[at + 3], data: flat[at + 4], reliable: flat[at + 5],
-        receiveTimeMs: flat[at + 6],
-      });
-    }
-    return goesOn('matchLoop', run('matchLoop', tick, messages));
-  };
-
-  entry.matchSignal = (tick, data) => {
-    const returned = run('matchSignal', tick, data);
-    if (!goesOn('matchSignal', returned)) return null;
-    const answer = returned.data ?? '';
-    if (typeof answer !== 'string') throw new Failed("matchSignal 'data' property must be a string");
-    return answer;
-  };
-
-  return freeze(entry);
+  return entry;
 })

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use heap::Code;
 use script::ContentHash;
 use thiserror::Error;
 
@@ -49,7 +50,9 @@ pub enum LoadError {
 pub struct Bundle {
     /// Path below the folder, as errors show it, and text; `None` if there is no bundle.
     pub(crate) code: Option<(String, String)>,
-    /// What the first VM's `InitModule` registered, as JSON: see `prelude.js`.
+    /// The same as bytecode, from the first VM on.
+    pub(crate) compiled: OnceLock<Code>,
+    /// What the first VM's `InitModule` registered, as JSON: see `register.js`.
     pub(crate) plan: OnceLock<String>,
 }
 

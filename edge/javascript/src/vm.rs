@@ -6,13 +6,13 @@
 //! `InitModule` is run there as well.
 
 use std::cell::Cell;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use game::api::{BUILT, NOT_BUILT};
 use game::guest::{Host, LogLevel};
 use game::host::Meter as _;
-use heap::Heap;
-use rquickjs::context::{EvalOptions, intrinsic};
+use heap::{Code, Heap, Source};
+use rquickjs::context::intrinsic;
 use rquickjs::promise::PromiseState;
 use rquickjs::{Context, Ctx, Exception, Function, IntoJs as _, Object, Runtime, Value as JsValue};
 use script::budget::{self, Allowed, CallMeter, HeldMemory, Limits, VmMemory};
@@ -171,10 +171,7 @@ impl Vm {
     }
 
     fn start(&self, ctx: &Ctx<'_>) -> Result<(), Fault> {
-        let mut options = EvalOptions::default();
-        options.strict = true;
-        options.filename = Some(PRELUDE.to_owned());
-        let prelude: Function<'_> = ctx.eval_with_options(include_str!("prelude.js"), options)?;
+        let prelude = Part::Prelude.load(ctx)?;
         let (node, version, env) = lend::host(|host| {
             let settings = host.settings();
             (settings.node.clone(), settings.version.clone(), settings.env.clone())
@@ -185,15 +182,25 @@ impl Vm {
             pairs.set(name, value)?;
         }
         let entry: Object<'_> = prelude.call((natives(ctx)?, node, version, pairs))?;
+        // All of it before anybody can change what it needs of the language.
+        let shared: Object<'_> = entry.get("shared")?;
+        let plan = self.bundle.plan.get();
+        let by_name = plan.filter(|plan| plan.contains(BY_NAME));
+        let purpose = match self.purpose {
+            Purpose::Calls => Part::Calls,
+            Purpose::Match => Part::Match,
+        };
+        let register = by_name.is_none().then_some(Part::Register);
+        for part in register.into_iter().chain([purpose]) {
+            part.load(ctx)?.call::<_, ()>((shared.clone(), entry.clone()))?;
+        }
+        entry.remove("shared")?;
         // Out of the scripts' reach, and known to every later call.
         let _ = ctx.store_userdata(entry.clone());
         if let Some((file, text)) = &self.bundle.code {
-            let mut options = EvalOptions::default();
-            options.strict = true;
-            options.filename = Some(file.clone());
-            ctx.eval_with_options::<(), _>(text.as_str(), options)?;
-            let plan = self.bundle.plan.get();
-            match plan.filter(|plan| plan.contains(BY_NAME)) {
+            compiled(&self.bundle.compiled, || Code::compile(ctx, text, file, Source::Kept))?
+                .run(ctx)?;
+            match by_name {
                 Some(plan) => entry.get::<_, Function<'_>>("restore")?.call::<_, ()>((plan,))?,
                 None => entry.get::<_, Function<'_>>("init")?.call::<_, ()>(())?,
             }
@@ -202,8 +209,10 @@ impl Vm {
                 self.bundle.plan.get_or_init(|| made);
             }
         }
-        let is_match = self.purpose == Purpose::Match;
-        entry.get::<_, Function<'_>>("seal")?.call::<_, ()>((is_match,))?;
+        entry.get::<_, Function<'_>>("loaded")?.call::<_, ()>(())?;
+        if self.purpose == Purpose::Calls {
+            entry.get::<_, Function<'_>>("seal")?.call::<_, ()>(())?;
+        }
         Ok(())
     }
 
@@ -282,6 +291,45 @@ impl Vm {
     pub(crate) fn recover(&self) -> bool {
         self.look();
         self.held.bytes() < self.memory_max_bytes / 2 && !self.runtime.is_job_pending()
+    }
+}
+
+/// Our own code in JavaScript.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    Prelude,
+    Register,
+    Calls,
+    Match,
+}
+
+impl Part {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Prelude => include_str!("prelude.js"),
+            Self::Register => include_str!("register.js"),
+            Self::Calls => include_str!("calls.js"),
+            Self::Match => include_str!("match.js"),
+        }
+    }
+
+    /// The part as a function, compiled once in a process: without its text, which nobody may read.
+    fn load<'js>(self, ctx: &Ctx<'js>) -> rquickjs::Result<Function<'js>> {
+        static CODE: [OnceLock<Code>; 4] = [const { OnceLock::new() }; 4];
+        let place = CODE.get(self as usize).ok_or(rquickjs::Error::Unknown)?;
+        let compile = || Code::compile(ctx, self.text(), PRELUDE, Source::Stripped);
+        compiled(place, compile)?.run(ctx)?.get()
+    }
+}
+
+/// What is in `place`, where the first one puts what it makes.
+fn compiled(
+    place: &OnceLock<Code>,
+    make: impl FnOnce() -> rquickjs::Result<Code>,
+) -> rquickjs::Result<&Code> {
+    match place.get() {
+        Some(code) => Ok(code),
+        None => make().map(|code| place.get_or_init(|| code)),
     }
 }
 

@@ -166,7 +166,7 @@ impl Vm {
         lua.set_memory_limit(memory_max_bytes)?;
         collect_closely(&lua);
         if purpose != Purpose::Match {
-            // Its pages are large, too: see luau/lean_states.h.
+            // Its pages are large, too: see luau/small_states.h.
             tables::set_category(&lua, weights::MODULES);
         }
         let seal = Seal::new(&lua, purpose != Purpose::Match)?;

@@ -7,7 +7,7 @@
 
 use mlua::{Lua, ffi};
 
-/// Categories of a VM; those from here on it has no place for. As in `edge/script/luau/lean_states.h`.
+/// Categories of a VM; those from here on it has no place for. As in `edge/script/luau/small_states.h`.
 pub const CATEGORIES: u8 = 64;
 
 /// Sets the category of what is taken outside of coroutines from now on, and of coroutines that are made. Returns
@@ -42,7 +42,7 @@ mod tests {
     /// Luau looks for no category beyond its own places, of which this header says how many there are.
     #[test]
     fn luau_has_a_place_for_every_category() {
-        let header = include_str!("../../script/luau/lean_states.h");
+        let header = include_str!("../../script/luau/small_states.h");
         let line = format!("#define LUA_MEMORY_CATEGORIES {CATEGORIES}\n");
         assert!(header.contains(&line), "no {line}");
     }

@@ -50,8 +50,9 @@ const UNSAFE: &[&str] = &[
     "edge/pages/src/log.rs",
     // Finds the fiber that runs: what a function of C calls cannot carry it.
     "edge/fiber/src/lib.rs",
-    // Functions that QuickJS calls for memory.
+    // Functions that QuickJS calls for memory, and those of it that compile scripts and read bytecode.
     "edge/heap/src/lib.rs",
+    "edge/heap/src/code.rs",
     // Members of tables on Luau's stack.
     "edge/tables/src/lib.rs",
     "edge/tables/src/memory.rs",

