@@ -52,7 +52,9 @@ impl Code {
         if written.is_null() {
             return Err(thrown(ctx));
         }
-        let length = usize::try_from(length).unwrap_or(0);
+        let Ok(length) = usize::try_from(length) else {
+            unreachable!("{length} bytes are in memory")
+        };
         // SAFETY: so many bytes were written there.
         let code = unsafe { std::slice::from_raw_parts(written, length) }.to_vec();
         // SAFETY: the engine leaves it to its caller.

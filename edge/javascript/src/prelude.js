@@ -422,7 +422,7 @@
   const entry = {
     __proto__: null,
     shared: {
-      CALLBACKS, Failed, FailedType, context, create, defineProperty, freeze, getOwnPropertyDescriptor, isArray, keys,
+      CALLBACKS, Failed, FailedType, context, defineProperty, freeze, getOwnPropertyDescriptor, isArray, keys,
       logger, lower, native, nk, node, ownKeys, preventExtensions, readOnly, refuse, registry, stringify, text,
     },
   };

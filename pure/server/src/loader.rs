@@ -261,12 +261,11 @@ impl Loader {
         self.renewals.forget_all_but(self.serving.version);
         self.tell_missing();
         let loads = self.is_wanted && now.mono_ns >= self.next_ns;
-        let renews = self.renewals.due_ns().is_some_and(|due_ns| due_ns <= now.mono_ns);
-        if renews && (self.is_renewals_turn || !loads) {
+        if let Some(worker) = self.renewals.due(now)
+            && (self.is_renewals_turn || !loads)
+        {
             self.is_renewals_turn = false;
-            if let Some(worker) = self.renewals.next() {
-                self.renew(now, worker, out);
-            }
+            self.renew(now, worker, out);
         } else if loads {
             self.is_renewals_turn = true;
             self.begin(now);

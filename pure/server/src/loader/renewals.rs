@@ -37,6 +37,15 @@ struct Wish {
     failures: u32,
 }
 
+impl Wish {
+    /// It is due after a pause: a caller's of so many milliseconds.
+    fn put_off(&mut self, now: Now, of_caller_ms: u64) {
+        let pause_ms = if self.is_urgent { of_caller_ms } else { self.pause_ms };
+        self.due_ns = now.after_ms(pause_ms).mono_ns;
+        self.pause_ms = (self.pause_ms * 2).clamp(PAUSE_MS, PAUSE_MS_MAX);
+    }
+}
+
 /// All threads that want one, or have of late.
 #[derive(Debug, Default)]
 pub(super) struct Renewals {
@@ -64,9 +73,7 @@ impl Renewals {
             failures: 0,
         });
         one.wanted = Some(version);
-        let pause_ms = if is_urgent { 0 } else { one.pause_ms };
-        one.due_ns = now.after_ms(pause_ms).mono_ns;
-        one.pause_ms = (one.pause_ms * 2).clamp(PAUSE_MS, PAUSE_MS_MAX);
+        one.put_off(now, 0);
     }
 
     /// What was to be made for it does not load: it is tried again later. Gives whether it is a caller.
@@ -75,10 +82,8 @@ impl Renewals {
             unreachable!("{worker:?} was made what it has not wanted")
         };
         let retry_ms = (RETRY_MS << one.failures.min(8)).min(RETRY_MS_MAX);
-        let pause_ms = if one.is_urgent { retry_ms } else { one.pause_ms };
         one.failures += 1;
-        one.due_ns = now.after_ms(pause_ms).mono_ns;
-        one.pause_ms = (one.pause_ms * 2).clamp(PAUSE_MS, PAUSE_MS_MAX);
+        one.put_off(now, retry_ms);
         one.is_urgent
     }
 
@@ -105,9 +110,9 @@ impl Renewals {
         self.wanting().filter(may_load).min_by_key(|one| one.due_ns).map(|one| one.worker)
     }
 
-    /// Who is to have it.
-    pub(super) fn next(&self) -> Option<WorkerAddress> {
-        self.first().map(|one| one.worker)
+    /// Who is to have it, if it is due.
+    pub(super) fn due(&self, now: Now) -> Option<WorkerAddress> {
+        self.first().filter(|one| one.due_ns <= now.mono_ns).map(|one| one.worker)
     }
 
     /// It has been made.

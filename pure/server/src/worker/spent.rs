@@ -167,9 +167,8 @@ impl Worker {
         let is_last = self.topology.callers.len() == 1 || job.queue.tried() != Tried::No;
         if self.has_no_guests && is_last {
             self.stats.calls_without_modules.up();
-            let (line, to) =
-                ((job.address.core, job.group), (job.queue, job.address.conn, job.stream));
-            return self.answer(line, (to.0, to.1, to.2, None), without_guests(job.work));
+            let to = (job.queue, job.address.conn, job.stream, None);
+            return self.answer((job.address.core, job.group), to, without_guests(job.work));
         }
         if let Queue::Caller { tried: tried @ Tried::No, .. } = &mut job.queue {
             *tried = Tried::GivenBack;
