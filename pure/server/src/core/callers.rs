@@ -37,7 +37,8 @@
 //!
 //! A caller whose scripts' memory is used up gives calls back that have come behind the one that did it, which is answered
 //! when it has another VM (`worker::spent`): to such a one nothing more is posted until it answers, but for one call in
-//! 100 ms, and it is no caller that is left free.
+//! 100 ms, and it is not the caller that calls which may be slow leave free. New users wait for it no more than for
+//! somebody's slow call.
 //!
 //! What that does not promise: of functions that were quick for a minute, calls of users who were
 //! fast may still turn slow at all callers in the same moment: one function right after a fast
@@ -219,9 +220,7 @@ impl Callers {
         match class {
             Class::Fast(calls_max) => at_callers < calls_max,
             Class::New => {
-                let is_new =
-                    |queue: &CallerQueue| queue.closed_by == Some(Class::New) || queue.is_full(now);
-                has_share && self.leaves_one_free(is_new)
+                has_share && self.leaves_one_free(|queue| queue.closed_by == Some(Class::New))
             }
             Class::Unknown | Class::Slow => {
                 let may_be_slow = |queue: &CallerQueue| {
@@ -383,6 +382,18 @@ mod tests {
         callers.end(now, 0, FUNCTION, false);
         assert_eq!(callers.queues[0].ahead_us, 0);
         assert_eq!(post(&mut callers, now, OTHER), Some(0));
+    }
+
+    #[test]
+    fn one_without_memory_is_not_left_free_by_slow_calls_and_keeps_no_new_user_waiting() {
+        let (mut callers, now) = callers(2, 10, 10);
+        callers.note_full(now, 0, true);
+        let may_go = |callers: &Callers, class| callers.may_go(now, class, 0);
+        assert!(!may_go(&callers, Class::Slow) && !may_go(&callers, Class::Unknown));
+        assert!(may_go(&callers, Class::New) && may_go(&callers, Class::Fast(32)));
+        assert_eq!(callers.place(now, FUNCTION, Class::New), Some(1));
+        callers.note_full(now, 0, false);
+        assert!(may_go(&callers, Class::Slow));
     }
 
     /// However many quick calls are between.
