@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use event::Random;
-use game::directory::{Directory, DirectoryEvent, ListFilter, Version};
+use game::directory::{Directory, DirectoryEvent, ListFilter, MatchInfo, Version};
 use game::match_id::MatchId;
 use game::node::Nodes;
 use game::query::{Fields, Query};
@@ -31,11 +31,8 @@ fn directory(count: u32) -> (Directory, Vec<MatchId>) {
         directory.apply(&DirectoryEvent::MatchCreated {
             id,
             version: version(u64::from(number) + 1),
-            handler_name: "arena".into(),
-            tick_rate_hz: 10,
-            label: label.into(),
+            info: MatchInfo::authoritative("arena".into(), 10, &label, u64::from(number)).into(),
             size: random.below(11),
-            create_time_ms: u64::from(number),
         });
         ids.push(id);
     }

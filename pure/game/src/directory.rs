@@ -10,11 +10,13 @@
 //! second later, and that a label and a query may be asked for together.
 
 mod index;
+mod info;
 mod list;
 mod online;
 #[cfg(test)]
 mod tests;
 
+pub use info::MatchInfo;
 pub use list::{ListError, ListFilter};
 pub use online::{OnlinePage, RoomKey};
 
@@ -29,7 +31,6 @@ use uuid::Uuid;
 use crate::match_id::MatchId;
 use crate::node::{NodeId, Nodes};
 use crate::plain;
-use crate::query::Fields;
 
 /// Orders the events of one match. They all come from one node, whose rooms count theirs: the number
 /// must rise with each of them, also from one life of a named relayed match to its next. Another life
@@ -54,18 +55,11 @@ pub enum DirectoryEvent {
         id: MatchId,
         /// See [`DirectoryEvent`].
         version: Version,
-        /// The script's module; empty for relayed matches.
-        #[serde(with = "plain::text")]
-        handler_name: Arc<str>,
-        /// Ticks a second, 1–60; 0 for relayed matches.
-        tick_rate_hz: u8,
-        /// Up to 2,048 bytes, JSON by convention; empty for relayed matches.
-        #[serde(with = "plain::text")]
-        label: Arc<str>,
+        /// What it is.
+        #[serde(with = "plain::shared")]
+        info: Arc<MatchInfo>,
         /// Members.
         size: u32,
-        /// Unix milliseconds.
-        create_time_ms: u64,
     },
     /// Members came or went.
     Resized {
@@ -82,9 +76,9 @@ pub enum DirectoryEvent {
         id: MatchId,
         /// See [`DirectoryEvent`].
         version: Version,
-        /// The label now, up to 2,048 bytes.
-        #[serde(with = "plain::text")]
-        label: Arc<str>,
+        /// With the label that it has now.
+        #[serde(with = "plain::shared")]
+        info: Arc<MatchInfo>,
     },
     /// The match is over.
     Ended {
@@ -134,16 +128,17 @@ impl DirectoryEvent {
 pub struct Listed {
     /// Its id; for text see [`MatchId::text`].
     pub id: MatchId,
-    /// Its label; `None` for relayed matches, which have none (the field is then absent).
-    pub label: Option<Arc<str>>,
     /// Members now.
     pub size: u32,
-    /// Ticks a second; 0 for relayed matches.
-    pub tick_rate_hz: u8,
-    /// The script's module; empty for relayed matches.
-    pub handler_name: Arc<str>,
-    /// Unix milliseconds.
-    pub create_time_ms: u64,
+    /// What else there is to know.
+    pub info: Arc<MatchInfo>,
+}
+
+impl Listed {
+    /// Its label; `None` for relayed matches, which have none (the field is then absent).
+    pub fn label(&self) -> Option<&str> {
+        self.id.is_authoritative().then_some(&*self.info.label)
+    }
 }
 
 /// What was refused or ignored since the start, for the metrics.
@@ -185,8 +180,6 @@ struct Entry {
     listed: Listed,
     key: Key,
     version: Version,
-    /// What queries see; `None` for relayed matches, which they never find.
-    fields: Option<Fields>,
 }
 
 impl Default for Directory {
@@ -197,8 +190,8 @@ impl Default for Directory {
 }
 
 impl Directory {
-    /// Authoritative matches, about 1 KB each: as many as the option `match.matches_max` allows at
-    /// most. Further ones are not listed, and are counted.
+    /// Authoritative matches, about 300 bytes each, and 600 for all threads together: as many as the option
+    /// `match.matches_max` allows at most. Further ones are not listed, and are counted.
     pub const AUTHORITATIVE_MAX: usize = 1_000_000;
     /// Relayed matches, about 300 bytes each. Further ones run, but are not listed, and are counted.
     pub const RELAYED_MAX: usize = 200_000;
@@ -246,27 +239,12 @@ impl Directory {
     /// Takes an event. Repeated and late ones change nothing.
     pub fn apply(&mut self, event: &DirectoryEvent) {
         let is_news = match event {
-            DirectoryEvent::MatchCreated {
-                id,
-                version,
-                handler_name,
-                tick_rate_hz,
-                label,
-                size,
-                create_time_ms,
-            } => {
-                let listed = Listed {
-                    id: *id,
-                    label: id.is_authoritative().then(|| Arc::clone(label)),
-                    size: *size,
-                    tick_rate_hz: *tick_rate_hz,
-                    handler_name: Arc::clone(handler_name),
-                    create_time_ms: *create_time_ms,
-                };
+            DirectoryEvent::MatchCreated { id, version, info, size } => {
+                let listed = Listed { id: *id, size: *size, info: Arc::clone(info) };
                 self.create(listed, *version)
             }
             DirectoryEvent::Resized { id, version, size } => self.resize(*id, *version, *size),
-            DirectoryEvent::Relabelled { id, version, label } => self.relabel(*id, *version, label),
+            DirectoryEvent::Relabelled { id, version, info } => self.relabel(*id, *version, info),
             DirectoryEvent::Ended { id, version } => self.end(*id, *version),
             DirectoryEvent::UserOnline { user_id, session_id } => {
                 self.go_online(*user_id, *session_id)
@@ -360,10 +338,10 @@ impl Directory {
             self.counters.matches_refused_count += 1;
             return true;
         }
-        let key = Key { create_time_ms: listed.create_time_ms, version, id };
-        let fields = id.is_authoritative().then(|| self.fields_of(&listed));
+        let key = Key { create_time_ms: listed.info.create_time_ms, version, id };
+        self.prepare(id, &listed.info);
         self.index.insert(listed.size, key);
-        let entry = Entry { listed, key, version, fields };
+        let entry = Entry { listed, key, version };
         if let Some(old) = self.of_mut(id).insert(id, entry) {
             self.index.remove(old.listed.size, &old.key);
         }
@@ -380,17 +358,13 @@ impl Directory {
         true
     }
 
-    fn relabel(&mut self, id: MatchId, version: Version, label: &Arc<str>) -> bool {
+    fn relabel(&mut self, id: MatchId, version: Version, info: &Arc<MatchInfo>) -> bool {
         let Some(entry) = newer(self.of_mut(id), id, version) else { return false };
-        if !id.is_authoritative() || entry.listed.label.as_ref() == Some(label) {
+        if !id.is_authoritative() || entry.listed.info == *info {
             return true;
         }
-        entry.listed.label = Some(Arc::clone(label));
-        let listed = entry.listed.clone();
-        let fields = self.fields_of(&listed);
-        if let Some(entry) = self.of_mut(id).get_mut(&id) {
-            entry.fields = Some(fields);
-        }
+        entry.listed.info = Arc::clone(info);
+        self.prepare(id, info);
         true
     }
 
@@ -416,27 +390,12 @@ impl Directory {
         self.online.insert(user_id, session_id, Self::ONLINE_MAX)
     }
 
-    /// What queries see of an authoritative match.
-    fn fields_of(&mut self, listed: &Listed) -> Fields {
-        let mut fields = Fields::default();
-        let label = listed.label.as_deref().unwrap_or_default();
-        let node = listed.id.node.map_or("", |node| self.nodes.name_of(node));
-        fields.add_keyword("node", node);
-        fields.add_keyword("label_string", label);
-        fields.add_keyword("handler_name", &listed.handler_name);
-        fields.add_number("tick_rate", f64::from(listed.tick_rate_hz));
-        #[expect(clippy::cast_precision_loss, reason = "exact for 285,000 years")]
-        fields.add_number("create_time", listed.create_time_ms as f64);
-        fields.add_date_ms("create_time", listed.create_time_ms);
-        // A label that is no JSON object is found as a whole only; the parser need not look.
-        if label.starts_with(|first: char| first == '{' || first.is_ascii_whitespace())
-            && let Ok(json @ serde_json::Value::Object(_)) = serde_json::from_str(label)
-        {
-            fields.add_json("label", &json);
+    /// Makes a match's fields ready for queries, which find no relayed ones.
+    fn prepare(&mut self, id: MatchId, info: &MatchInfo) {
+        if id.is_authoritative() {
+            let fields = info.fields(id.node.map_or("", |node| self.nodes.name_of(node)));
+            self.counters.label_values_skipped_count += u64::from(fields.skipped_count());
         }
-        fields.seal();
-        self.counters.label_values_skipped_count += u64::from(fields.skipped_count());
-        fields
     }
 }
 

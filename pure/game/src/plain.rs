@@ -25,6 +25,33 @@ pub mod text {
     }
 }
 
+/// What is shared.
+pub mod shared {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    /// As what is shared is.
+    ///
+    /// # Errors
+    /// The serializer's.
+    pub fn serialize<T: Serialize, S: Serializer>(it: &Arc<T>, to: S) -> Result<S::Ok, S::Error> {
+        T::serialize(it, to)
+    }
+
+    /// As its own.
+    ///
+    /// # Errors
+    /// The deserializer's.
+    pub fn deserialize<'de, T, D>(from: D) -> Result<Arc<T>, D::Error>
+    where
+        T: Deserialize<'de>,
+        D: Deserializer<'de>,
+    {
+        T::deserialize(from).map(Arc::new)
+    }
+}
+
 /// Bytes that are shared.
 pub mod bytes {
     use std::fmt;

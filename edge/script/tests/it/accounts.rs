@@ -1,7 +1,7 @@
 //! Accounts, storage and the list of matches, through Lua and a real database.
 
 use game::db::Database as _;
-use game::directory::{DirectoryEvent, Version};
+use game::directory::{DirectoryEvent, MatchInfo, Version};
 use game::guest::ScriptError;
 use game::match_id::MatchId;
 use store::Store;
@@ -242,11 +242,8 @@ fn matches_are_listed_and_found() {
     host.directory.apply(&DirectoryEvent::MatchCreated {
         id,
         version: Version { node, number: 1 },
-        handler_name: "arena".into(),
-        tick_rate_hz: 10,
-        label: r#"{"mode":"ctf"}"#.into(),
+        info: MatchInfo::authoritative("arena".into(), 10, r#"{"mode":"ctf"}"#, 5).into(),
         size: 3,
-        create_time_ms: 5,
     });
     let row = r#"{"authoritative":true,"handler_name":"arena","label":"{\"mode\":\"ctf\"}","match_id":"00000000-0000-0000-0000-000000000001.node1","size":3,"tick_rate":10}"#;
     for (body, wanted) in [

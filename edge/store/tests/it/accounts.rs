@@ -436,7 +436,7 @@ fn wallets_add_up_and_never_fall_below_zero() {
 
 #[test]
 fn matches_are_listed_as_clients_see_them() {
-    use game::directory::{DirectoryEvent, Version};
+    use game::directory::{DirectoryEvent, MatchInfo, Version};
     use game::match_id::MatchId;
     let mut world = World::new();
     let ann = world.user("ann");
@@ -446,11 +446,8 @@ fn matches_are_listed_as_clients_see_them() {
     world.directory.apply(&DirectoryEvent::MatchCreated {
         id,
         version: Version { node, number: 1 },
-        handler_name: "arena".into(),
-        tick_rate_hz: 10,
-        label: "".into(),
+        info: MatchInfo::authoritative("arena".into(), 10, "", 1).into(),
         size: 0,
-        create_time_ms: 1,
     });
     let text = id.text(world.directory.nodes());
     for (query, expected) in [

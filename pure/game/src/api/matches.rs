@@ -49,10 +49,10 @@ fn listed(
     let matches = found.into_iter().map(|one| Match {
         match_id: one.id.text(directory.nodes()),
         authoritative: one.id.is_authoritative(),
-        label: one.label.as_deref().map(str::to_owned),
+        label: one.label().map(str::to_owned),
         size: i32::try_from(one.size).unwrap_or(i32::MAX),
-        tick_rate: i32::from(one.tick_rate_hz),
-        handler_name: one.handler_name.to_string(),
+        tick_rate: i32::from(one.info.tick_rate_hz),
+        handler_name: one.info.handler_name.to_string(),
     });
     Ok(MatchList { matches: matches.collect() })
 }

@@ -112,10 +112,7 @@ impl ListFilter {
 
     fn wants_label(&self, entry: &Entry) -> bool {
         self.query.is_some()
-            || self
-                .label
-                .as_ref()
-                .is_none_or(|label| entry.listed.label.as_deref() == Some(&**label))
+            || self.label.as_ref().is_none_or(|label| entry.listed.label() == Some(&**label))
     }
 }
 
@@ -202,7 +199,7 @@ impl Directory {
         let sizes = filter.sizes();
         let mut kept: BinaryHeap<Reverse<Ranked<'_>>> = BinaryHeap::new();
         for (seen_count, entry) in self.authoritative.values().enumerate() {
-            let Some(fields) = &entry.fields else { continue };
+            let Some(fields) = entry.listed.info.known_fields() else { continue };
             *steps += Self::PASS_STEPS;
             if !sizes.contains(&entry.listed.size) {
                 continue;

@@ -7,7 +7,7 @@ use event::Random;
 use expect_test::{Expect, expect};
 use uuid::Uuid;
 
-use super::{Directory, DirectoryEvent, ListError, ListFilter, Version};
+use super::{Directory, DirectoryEvent, ListError, ListFilter, MatchInfo, Version};
 use crate::match_id::MatchId;
 use crate::node::Nodes;
 
@@ -24,16 +24,12 @@ fn version(number: u64) -> Version {
 }
 
 fn created(id: MatchId, number: u64, label: &str, size: u32, at_ms: u64) -> DirectoryEvent {
-    let (handler_name, tick_rate_hz) = if id.is_authoritative() { ("arena", 10) } else { ("", 0) };
-    DirectoryEvent::MatchCreated {
-        id,
-        version: version(number),
-        handler_name: handler_name.into(),
-        tick_rate_hz,
-        label: label.into(),
-        size,
-        create_time_ms: at_ms,
-    }
+    let info = if id.is_authoritative() {
+        MatchInfo::authoritative("arena".into(), 10, label, at_ms)
+    } else {
+        MatchInfo::relayed(at_ms)
+    };
+    DirectoryEvent::MatchCreated { id, version: version(number), info: Arc::new(info), size }
 }
 
 /// Four authoritative matches, 1 to 4, and two relayed ones, 8 and 9; the higher the newer.
@@ -68,11 +64,12 @@ fn a_match_in_a_list_has_all_that_clients_see() {
     assert_eq!(found.len(), 6);
     let newest = &found[0];
     assert_eq!(newest.id, authoritative(4));
-    assert_eq!(newest.label.as_deref(), Some(r#"{"mode":"ctf","rank":30}"#));
-    assert_eq!((newest.size, newest.tick_rate_hz, &*newest.handler_name), (10, 10, "arena"));
-    assert_eq!(newest.create_time_ms, 3_000);
+    assert_eq!(newest.label(), Some(r#"{"mode":"ctf","rank":30}"#));
+    let info = &newest.info;
+    assert_eq!((newest.size, info.tick_rate_hz, &*info.handler_name), (10, 10, "arena"));
+    assert_eq!(info.create_time_ms, 3_000);
     let last = &found[5];
-    assert_eq!((last.id, last.label.as_deref(), last.size), (relayed(8), None, 2));
+    assert_eq!((last.id, last.label(), last.size), (relayed(8), None, 2));
     assert_eq!(sample().find(&authoritative(4)), Some(newest));
     assert_eq!(sample().find(&relayed(4)), None);
 }
@@ -157,28 +154,45 @@ fn requests_are_checked_in_the_originals_order() {
 fn labels_change_what_queries_find() {
     let mut directory = sample();
     let red = ListFilter { limit: 9, query: Some("label.c:red".into()), ..ListFilter::default() };
-    let label: Arc<str> = r#"{"c":"red"}"#.into();
-    let relabelled = |id, number| DirectoryEvent::Relabelled {
-        id,
-        version: version(number),
-        label: label.clone(),
+    let relabel = |id, number, label: &str| {
+        let info = Arc::new(MatchInfo::authoritative("arena".into(), 10, label, 1_000));
+        DirectoryEvent::Relabelled { id, version: version(number), info }
     };
+    let relabelled = |id, number| relabel(id, number, r#"{"c":"red"}"#);
     assert_eq!(text_of(&directory, &red), "");
     directory.apply(&relabelled(authoritative(1), 7));
     directory.apply(&relabelled(authoritative(3), 2));
     directory.apply(&relabelled(relayed(8), 7));
     assert_eq!(text_of(&directory, &red), "1");
-    assert_eq!(directory.find(&relayed(8)).unwrap().label, None);
+    assert_eq!(directory.find(&relayed(8)).unwrap().label(), None);
     assert_eq!(directory.counters().events_stale_count, 1);
-    for text in ["", "[1]", "{", r#""label.c:red""#, " ", "null"] {
-        let label = text.into();
-        directory.apply(&DirectoryEvent::Relabelled {
-            id: authoritative(2),
-            version: version(8),
-            label,
-        });
+    for (number, text) in (8..).zip(["", "[1]", "{", r#""label.c:red""#, " ", "null"]) {
+        directory.apply(&relabel(authoritative(2), number, text));
+        assert_eq!(directory.find(&authoritative(2)).unwrap().label(), Some(text));
         assert_eq!(text_of(&directory, &red), "1", "{text}");
     }
+}
+
+#[test]
+fn replicas_share_what_they_know_of_a_match_and_another_node_makes_it_anew() {
+    let event = created(authoritative(1), 1, r#"{"c":"red"}"#, 0, 1_000);
+    let red = ListFilter { limit: 9, query: Some("label.c:red".into()), ..ListFilter::default() };
+    let mut replicas = [sample(), sample()];
+    let event_of_other = created(authoritative(5), 7, r#"{"c":"red"}"#, 0, 5_000);
+    for replica in &mut replicas {
+        replica.apply(&event_of_other);
+        assert_eq!(text_of(replica, &red), "5");
+    }
+    let infos = replicas.each_ref().map(|it| it.find(&authoritative(5)).unwrap().info.clone());
+    assert!(Arc::ptr_eq(&infos[0], &infos[1]));
+    assert!(infos[0].known_fields().is_some());
+
+    let written = serde_json::to_string(&event).unwrap();
+    let read: DirectoryEvent = serde_json::from_str(&written).unwrap();
+    assert_eq!(read, event);
+    let mut there = Directory::new(Nodes::alone("n1"));
+    there.apply(&read);
+    assert_eq!(text_of(&there, &red), "1");
 }
 
 #[test]
@@ -337,8 +351,8 @@ fn random_lives_agree_with_the_model() {
             _ => created(id, step, "{}", size, u64::from(random.below(50))),
         };
         match &event {
-            DirectoryEvent::MatchCreated { create_time_ms, .. } => {
-                model.insert(id, (*create_time_ms, step, size));
+            DirectoryEvent::MatchCreated { info, .. } => {
+                model.insert(id, (info.create_time_ms, step, size));
             }
             DirectoryEvent::Resized { .. } => {
                 model.entry(id).and_modify(|known| known.2 = size);

@@ -166,14 +166,14 @@ fn listed_value(listed: &Listed, nodes: &Nodes) -> Value {
         member("authoritative", Value::Bool(listed.id.is_authoritative())),
         member("size", Value::Int(i64::from(listed.size))),
     ];
-    if let Some(label) = &listed.label {
-        members.push(member("label", Value::text(&**label)));
+    if let Some(label) = listed.label() {
+        members.push(member("label", Value::text(label)));
     }
-    if listed.tick_rate_hz > 0 {
-        members.push(member("tick_rate", Value::Int(i64::from(listed.tick_rate_hz))));
+    if listed.info.tick_rate_hz > 0 {
+        members.push(member("tick_rate", Value::Int(i64::from(listed.info.tick_rate_hz))));
     }
-    if !listed.handler_name.is_empty() {
-        members.push(member("handler_name", Value::text(&*listed.handler_name)));
+    if !listed.info.handler_name.is_empty() {
+        members.push(member("handler_name", Value::text(&*listed.info.handler_name)));
     }
     Value::Map(members)
 }

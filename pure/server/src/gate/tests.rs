@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use bytes::Bytes;
 use event::{ConnId, Handler as _, Input, Now, Output, Random, ThreadId};
 use game::cache::{Cache, Writer};
-use game::directory::{Directory, DirectoryEvent, Version};
+use game::directory::{Directory, DirectoryEvent, MatchInfo, Version};
 use game::guest::{FollowWish, Presence};
 use game::match_id::MatchId;
 use game::node::{Incarnation, NodeId, Nodes};
@@ -111,11 +111,8 @@ fn created(of: NodeId, by: NodeId) -> DirectoryEvent {
     DirectoryEvent::MatchCreated {
         id: MatchId::authoritative(Uuid::from_u128(5), of),
         version: Version { node: by, number: 1 },
-        handler_name: "m".into(),
-        tick_rate_hz: 1,
-        label: "{}".into(),
+        info: Arc::new(MatchInfo::authoritative("m".into(), 1, "{}", 1)),
         size: 0,
-        create_time_ms: 1,
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use event::Now;
-use game::directory::DirectoryEvent;
+use game::directory::{DirectoryEvent, MatchInfo};
 use game::events::Cause;
 use game::guest::{
     Broadcast, GuestVersion, JoinRequest, MatchContext, MatchInit, MatchMessage, Presence,
@@ -200,16 +200,9 @@ impl Room {
         (found.is_open, found.tick_rate_hz, found.period_ns) = (true, tick_rate_hz, period_ns);
         found.due = due;
         found.empty_since = Some(now);
-        let (id, handler_name, label) = (found.id, found.module.clone(), Arc::from(label));
-        self.change(|version| DirectoryEvent::MatchCreated {
-            id,
-            version,
-            handler_name,
-            tick_rate_hz,
-            label,
-            size: 0,
-            create_time_ms: now.unix_ms,
-        });
+        let (id, module) = (found.id, found.module.clone());
+        let info = Arc::new(MatchInfo::authoritative(module, tick_rate_hz, label, now.unix_ms));
+        self.change(|version| DirectoryEvent::MatchCreated { id, version, info, size: 0 });
         self.timers.arm(due, Due::Tick(uuid));
         self.rates[usize::from(tick_rate_hz)] += 1;
         self.tell_tick_rate();
@@ -471,9 +464,12 @@ impl Room {
             && let Some(running) = &mut found.running
         {
             running.context.label.clone_from(&label);
-            let match_id = found.id;
-            let label = Arc::from(label);
-            self.change(|version| DirectoryEvent::Relabelled { id: match_id, version, label });
+            let id = found.id;
+            // Those that are too many to be listed have no label that anybody could find.
+            if let Some(listed) = self.resources.directory.find(&id) {
+                let info = Arc::new(listed.info.with_label(&label));
+                self.change(|version| DirectoryEvent::Relabelled { id, version, info });
+            }
         }
         let mut messages = messages.iter();
         let mut sent = 0;

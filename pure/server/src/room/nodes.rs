@@ -58,11 +58,8 @@ impl Room {
             self.change(|version| DirectoryEvent::MatchCreated {
                 id: one.id,
                 version,
-                handler_name: one.handler_name,
-                tick_rate_hz: one.tick_rate_hz,
-                label: one.label.unwrap_or_else(|| Arc::from("")),
+                info: one.info,
                 size: one.size,
-                create_time_ms: one.create_time_ms,
             });
         }
         self.resources.directory.retell_online();

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use event::Now;
-use game::directory::DirectoryEvent;
+use game::directory::{DirectoryEvent, MatchInfo};
 use game::guest::PresenceReason;
 use game::match_id::MatchId;
 use game::stream::{StreamMeta, StreamPresence};
@@ -89,15 +89,15 @@ impl Room {
             Key::Relayed(uuid) if was.is_none() => {
                 let id = MatchId::relayed(uuid);
                 match self.streams.count(key) {
-                    1 => self.change(|version| DirectoryEvent::MatchCreated {
-                        id,
-                        version,
-                        handler_name: Arc::from(""),
-                        tick_rate_hz: 0,
-                        label: Arc::from(""),
-                        size: 1,
-                        create_time_ms: now.unix_ms,
-                    }),
+                    1 => {
+                        let info = Arc::new(MatchInfo::relayed(now.unix_ms));
+                        self.change(|version| DirectoryEvent::MatchCreated {
+                            id,
+                            version,
+                            info,
+                            size: 1,
+                        });
+                    }
                     size => self.resized(id, size),
                 }
             }

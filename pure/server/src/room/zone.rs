@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use event::Now;
-use game::directory::DirectoryEvent;
+use game::directory::{DirectoryEvent, MatchInfo};
 use game::guest::{Broadcast, JoinRequest, PresenceReason};
 use game::match_id::MatchId;
 use game::stream::StreamMeta;
@@ -68,15 +68,9 @@ impl Room {
         self.stats.authoritative_matches.up();
         self.rates[usize::from(tick_rate_hz)] += 1;
         self.tell_tick_rate();
-        self.change(|version| DirectoryEvent::MatchCreated {
-            id,
-            version,
-            handler_name: Arc::from(""),
-            tick_rate_hz,
-            label: Arc::from(LABEL),
-            size: 0,
-            create_time_ms: now.unix_ms,
-        });
+        let info = MatchInfo::authoritative(Arc::from(""), tick_rate_hz, LABEL, now.unix_ms);
+        let info = Arc::new(info);
+        self.change(|version| DirectoryEvent::MatchCreated { id, version, info, size: 0 });
         self.zone_goes_on(now);
     }
 
