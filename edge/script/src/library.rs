@@ -54,11 +54,17 @@ const NAMES: [&str; 19] = [
     "upper",
 ];
 
+/// What finds a global, or the table of a library, that the text does not name; and both libraries that a VM can be
+/// without. (`load` and `module` find all of them, too, and are among [`NAMES`].)
+const FINDERS: [&str; 6] = ["_G", "bit32", "getfenv", "package", "setfenv", "utf8"];
+
 /// What a module's text says of the libraries.
 #[derive(Debug, Default)]
 pub(crate) struct Mentions {
     /// Whether it names any function of `library.lua`, or requires a module that it does not name.
     library: bool,
+    /// Whether it could come to `bit32` or `utf8`.
+    seldom: bool,
     /// The modules that it requires by name.
     requires: Vec<String>,
 }
@@ -67,7 +73,7 @@ impl Mentions {
     pub(crate) fn of(text: &[u8]) -> Self {
         let mut mentions = Self::default();
         let Ok((text, tokens)) = dialect::tokens(text) else {
-            return Self { library: true, ..mentions };
+            return Self { library: true, seldom: true, ..mentions };
         };
         let text_of = |index: usize| {
             let token: Option<&dialect::Token> = tokens.get(index);
@@ -77,15 +83,19 @@ impl Mentions {
         for index in 0..tokens.len() {
             match text_of(index) {
                 (Some(Kind::Name), "require") => {
-                    let at = if text_of(index + 1).1 == "(" { index + 2 } else { index + 1 };
+                    let has_bracket = text_of(index + 1).1 == "(";
+                    let at = if has_bracket { index + 2 } else { index + 1 };
+                    // `require("a" .. b)` names none.
+                    let is_whole = !has_bracket || text_of(at + 1).1 == ")";
                     match text_of(at) {
-                        (Some(Kind::Text), name) if !name.contains(['[', '\\']) => {
+                        (Some(Kind::Text), name) if is_whole && !name.contains(['[', '\\']) => {
                             mentions.requires.push(name.trim_matches(['"', '\'']).to_owned());
                         }
                         _ => mentions.library = true,
                     }
                 }
                 (Some(Kind::Name), name) if NAMES.contains(&name) => mentions.library = true,
+                (Some(Kind::Name), name) if FINDERS.contains(&name) => mentions.seldom = true,
                 _ => (),
             }
         }
@@ -93,20 +103,38 @@ impl Mentions {
     }
 }
 
-/// Whether a VM for this module is to begin with the whole library, because the module or one that
-/// it requires names functions of it.
-pub(crate) fn is_wanted(sources: &Sources, module: &str) -> bool {
-    let mut seen = BTreeSet::from([module]);
-    let mut next = vec![module];
-    while let Some(name) = next.pop() {
-        let Some(module) = sources.modules.get(name) else { continue };
-        if module.mentions.library {
-            return true;
+/// What a VM is to begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// All that `library.lua` has, and not stand-ins for it.
+    pub(crate) is_whole: bool,
+    /// `bit32` and `utf8`, of 3 KB.
+    pub(crate) has_seldom: bool,
+}
+
+impl Extent {
+    pub(crate) const WHOLE: Self = Self { is_whole: true, has_seldom: true };
+
+    /// What this module and those that it requires may come to.
+    pub(crate) fn of(sources: &Sources, module: &str) -> Self {
+        let mut extent = Self { is_whole: false, has_seldom: false };
+        let mut seen = BTreeSet::from([module]);
+        let mut next = vec![module];
+        while let Some(name) = next.pop() {
+            // What is no module may be a library.
+            let Some(module) = sources.modules.get(name) else {
+                extent.has_seldom |= FINDERS.contains(&name);
+                continue;
+            };
+            if module.mentions.library {
+                return Self::WHOLE;
+            }
+            extent.has_seldom |= module.mentions.seldom;
+            let requires = module.mentions.requires.iter().map(String::as_str);
+            next.extend(requires.filter(|name| seen.insert(name)));
         }
-        let requires = module.mentions.requires.iter().map(String::as_str);
-        next.extend(requires.filter(|name| seen.insert(name)));
+        extent
     }
-    false
 }
 
 /// Puts the libraries in place, or stand-ins that load them when they are called first.

@@ -16,6 +16,7 @@ use tables::ConvertError;
 
 use crate::budget::{self, HeldMemory, VmMemory, VmMeter};
 use crate::failure::PRELUDE;
+use crate::library::Extent;
 use crate::seal::Seal;
 use crate::sources::{Sources, compiler};
 use crate::{callee, case, dispatcher, lend, library, weights};
@@ -148,13 +149,15 @@ impl Vm {
         (purpose, module): (Purpose, Option<&str>),
         (memory_max_bytes, all): (usize, &Arc<VmMemory>),
     ) -> mlua::Result<Self> {
-        let libraries = StdLib::TABLE
-            | StdLib::STRING
-            | StdLib::MATH
-            | StdLib::OS
-            | StdLib::BIT
-            | StdLib::UTF8
-            | StdLib::DEBUG;
+        let extent = match module {
+            Some(name) if !sources.ordered => Extent::of(sources, name),
+            _ => Extent::WHOLE,
+        };
+        let mut libraries =
+            StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS | StdLib::DEBUG;
+        if extent.has_seldom {
+            libraries |= StdLib::BIT | StdLib::UTF8;
+        }
         // For the prelude alone, which takes it away.
         let libraries = libraries | StdLib::COROUTINE;
         // No script can leave Rust's panics uncaught, as we abort on them anyway.
@@ -177,9 +180,7 @@ impl Vm {
         let seed = i32::from_le_bytes(host.random().bytes::<4>());
         lua.globals().get::<Table>("math")?.get::<Function>("randomseed")?.call::<()>(seed)?;
 
-        let is_whole =
-            sources.ordered || module.is_none_or(|name| library::is_wanted(sources, name));
-        library::open(&lua, &native, is_whole)?;
+        library::open(&lua, &native, extent.is_whole)?;
         let prelude = Part::Prelude.load(&lua)?;
         let entry = prelude.call::<Table>((native, purpose == Purpose::Match))?;
         if sources.ordered {

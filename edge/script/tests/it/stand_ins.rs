@@ -26,6 +26,15 @@ fn context() -> MatchContext {
 
 /// A match whose signals run `body`, with `nk`, `whole` and `data` in scope; `before` runs while it loads.
 fn open(before: &str, body: &str, host: &mut TestHost) -> Box<dyn MatchScript> {
+    open_beside(&[], (before, body), host)
+}
+
+/// The same beside other modules.
+fn open_beside(
+    others: &[(&str, &str)],
+    (before, body): (&str, &str),
+    host: &mut TestHost,
+) -> Box<dyn MatchScript> {
     let text = format!(
         "local nk = require('nakama') {before}
         local M = {{}}
@@ -34,7 +43,8 @@ fn open(before: &str, body: &str, host: &mut TestHost) -> Box<dyn MatchScript> {
         function M.match_signal(c, d, t, state, data) {body}\nend
         return M"
     );
-    let mut scripts = load_with(&[("m.lua", &text)], tight(), host).unwrap();
+    let modules = [&[("m.lua", text.as_str())], others].concat();
+    let mut scripts = load_with(&modules, tight(), host).unwrap();
     scripts.match_start(host, &context(), "m", Value::Nil).unwrap().0
 }
 
@@ -55,6 +65,33 @@ fn an_empty_match_is_small() {
     running.tick(&mut host, &context(), 1, &[]).unwrap();
     let bytes = running.memory_bytes();
     assert!(bytes < EMPTY_MATCH_BYTES_MAX, "after a tick: {bytes}");
+}
+
+#[test]
+fn libraries_that_a_module_could_come_to_are_there() {
+    for (before, body, expected) in [
+        ("", "return state, bit32.band(12, 10) .. ''", "8"),
+        ("", "return state, utf8.len('ä') .. ''", "1"),
+        ("", "return state, _G['bit' .. '32'].bor(1, 2) .. ''", "3"),
+        ("", "return state, getfenv(0)['utf' .. '8'].len('äb') .. ''", "2"),
+        ("local bits = require('bit32')", "return state, bits.band(12, 10) .. ''", "8"),
+        ("", "return state, package.loaded['bit' .. '32'].band(6, 3) .. ''", "2"),
+        ("", "return state, loadstring('return bit' .. '32.band(5, 4) .. 1')()", "41"),
+        ("local other = require('ot' .. 'her')", "return state, other .. ''", "2"),
+    ] {
+        let mut host = TestHost::default();
+        let mut running =
+            open_beside(&[("other.lua", "return bit32.band(2, 3)")], (before, body), &mut host);
+        assert_eq!(signal(&mut *running, &mut host), expected, "{body}");
+    }
+    // What comes to neither is smaller without them.
+    let bytes_of = |body: &str| {
+        let mut host = TestHost::default();
+        open("", body, &mut host).memory_bytes()
+    };
+    let (without, with) =
+        (bytes_of("return state, data"), bytes_of("return state, bit32 and data"));
+    assert!(without + 2_000 < with, "{without} {with}");
 }
 
 #[test]
