@@ -17,6 +17,14 @@ type callContext struct {
 	values map[string]any
 }
 
+// valuesRoom is what the values of most calls have room in, so that those of a match's calls have blocks of one size.
+const valuesRoom = 256
+
+// newContext is a context with these values, which it copies: whoever keeps it may ask later.
+func newContext(values []byte) *callContext {
+	return &callContext{Context: context.Background(), bytes: append(make([]byte, 0, valuesRoom), values...)}
+}
+
 func (c *callContext) Value(key any) any {
 	if name, is := key.(string); is {
 		if value, known := c.all()[name]; known {

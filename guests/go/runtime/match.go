@@ -3,6 +3,7 @@
 package runtime
 
 import (
+	"bytes"
 	"errors"
 	"runtime/debug"
 
@@ -42,15 +43,24 @@ func (m matchData) GetReceiveTime() int64 { return m.timeMs }
 
 type dispatcher struct{}
 
+// send appends what it is given where the server reads it: a match sends much.
 func (dispatcher) send(name string, opCode int64, data []byte, to []Presence, sender Presence, reliable bool) error {
-	var sessions, from any
-	if to != nil {
-		sessions = sessionsOf(to)
+	call := wire.AppendBytes(wire.AppendInt(wire.Begin(name, 5), opCode), data)
+	if to == nil {
+		call = wire.AppendNil(call)
+	} else {
+		call = wire.AppendList(call, len(to))
+		for _, presence := range to {
+			call = wire.AppendText(call, presence.GetSessionId())
+		}
 	}
-	if sender != nil {
-		from = []any{sender.GetUserId(), sender.GetSessionId(), sender.GetUsername()}
+	if sender == nil {
+		call = wire.AppendNil(call)
+	} else {
+		call = wire.AppendText(wire.AppendList(call, 3), sender.GetUserId())
+		call = wire.AppendText(wire.AppendText(call, sender.GetSessionId()), sender.GetUsername())
 	}
-	_, err := wire.Call(name, opCode, data, sessions, from, reliable)
+	_, err := wire.End(wire.AppendBool(call, reliable))
 	return err
 }
 
@@ -101,20 +111,91 @@ func presencesOf(value any) []Presence {
 	return presences
 }
 
-func messagesOf(value any) []MatchData {
-	items, _ := value.([]any)
-	messages := make([]MatchData, 0, len(items))
-	for _, item := range items {
-		if parts, _ := item.([]any); len(parts) == 7 {
-			message := matchData{presence: presenceOf(parts), data: []byte(text(parts[4]))}
-			message.opCode, _ = parts[3].(int64)
-			message.reliable, _ = parts[5].(bool)
-			message.timeMs, _ = parts[6].(int64)
-			messages = append(messages, message)
+// sendersKept is how many senders of messages are known, of those that sent last.
+const sendersKept = 32
+
+// senders are who sent messages, and nextSender is the place of the next one who is not among them.
+var (
+	senders    [sendersKept]presence
+	nextSender int
+)
+
+// senderOf is who has sent a message: the same texts as last time, so that they are no garbage each time.
+func senderOf(userID, sessionID, username []byte) presence {
+	for index := range senders {
+		known := &senders[index]
+		if known.sessionID == string(sessionID) && known.userID == string(userID) && known.username == string(username) {
+			return *known
 		}
 	}
-	return messages
+	sender := presence{userID: string(userID), sessionID: string(sessionID), username: string(username)}
+	senders[nextSender] = sender
+	nextSender = (nextSender + 1) % sendersKept
+	return sender
 }
+
+// readMessages reads the messages of a tick, each where it stays.
+func readMessages(call *wire.Reader) ([]MatchData, error) {
+	count, err := call.List()
+	if err != nil || count == 0 {
+		return []MatchData{}, err
+	}
+	all, messages := make([]matchData, count), make([]MatchData, count)
+	for index := range all {
+		if err := all[index].read(call); err != nil {
+			return nil, err
+		}
+		messages[index] = &all[index]
+	}
+	return messages, nil
+}
+
+func (m *matchData) read(call *wire.Reader) error {
+	count, err := call.List()
+	if err != nil || count != 7 {
+		return errNoCall
+	}
+	userID, errUser := call.Bytes()
+	sessionID, errSession := call.Bytes()
+	username, errName := call.Bytes()
+	opCode, errCode := call.Int()
+	data, errData := call.Bytes()
+	reliable, errReliable := call.Bool()
+	timeMs, errTime := call.Int()
+	m.presence = senderOf(userID, sessionID, username)
+	m.opCode, m.data, m.reliable, m.timeMs = opCode, append([]byte{}, data...), reliable, timeMs
+	return errors.Join(errUser, errSession, errName, errCode, errData, errReliable, errTime)
+}
+
+// loopContext is the context of the last tick, and loopValues the values that it has: a match's seldom change.
+var (
+	loopContext *callContext
+	loopValues  []byte
+)
+
+// serveLoop runs a tick. There are many, and what each of them takes the match's heap grows by until it is collected:
+// one without messages takes nothing.
+func serveLoop(values []byte, call *wire.Reader, to []byte) ([]byte, error) {
+	tick, err := call.Int()
+	if err != nil {
+		return nil, errNoCall
+	}
+	messages, err := readMessages(call)
+	if err != nil {
+		return nil, errNoCall
+	}
+	if running == nil {
+		return nil, errNoMatch
+	}
+	if loopContext == nil || !bytes.Equal(values, loopValues) {
+		loopContext = newContext(values)
+		loopValues = loopContext.bytes
+	}
+	state = running.MatchLoop(loopContext, log, nil, nk, dispatcher{}, tick, state, messages)
+	return wire.Append(to, state != nil)
+}
+
+var errNoMatch = errors.New("no match runs here")
 
 // callMatch runs a callback of the match of this instance.
 func callMatch(ctx *callContext, kind, name string, arguments []any) (any, error) {
@@ -125,7 +206,7 @@ func callMatch(ctx *callContext, kind, name string, arguments []any) (any, error
 	first, d := arguments[1], dispatcher{}
 	if kind == "match_init" {
 		debug.SetGCPercent(matchGCPercent)
-		open := matches[name]
+		open := matches.get(name)
 		if open == nil {
 			return nil, errorf("the match %s is not registered", name)
 		}
@@ -142,7 +223,7 @@ func callMatch(ctx *callContext, kind, name string, arguments []any) (any, error
 		return []any{rate, label}, nil
 	}
 	if running == nil {
-		return nil, errors.New("no match runs here")
+		return nil, errNoMatch
 	}
 	switch kind {
 	case "match_join_attempt":
@@ -165,8 +246,6 @@ func callMatch(ctx *callContext, kind, name string, arguments []any) (any, error
 		state = running.MatchJoin(ctx, log, nil, nk, d, tick, state, presencesOf(first))
 	case "match_leave":
 		state = running.MatchLeave(ctx, log, nil, nk, d, tick, state, presencesOf(first))
-	case "match_loop":
-		state = running.MatchLoop(ctx, log, nil, nk, d, tick, state, messagesOf(first))
 	case "match_terminate":
 		grace, _ := first.(int64)
 		state = running.MatchTerminate(ctx, log, nil, nk, d, tick, state, int(grace))

@@ -29,21 +29,21 @@ type (
 // What the game has registered, the match of this instance if it is one's, and what is known of the server.
 var (
 	initModule initFunction
-	rpcs       = map[string]rpcFunction{}
-	befores    = map[string]beforeFunction{}
-	afters     = map[string]afterFunction{}
-	matches    = map[string]matchFunction{}
-	events     = map[string]eventFunction{}
+	rpcs       registry[rpcFunction]
+	befores    registry[beforeFunction]
+	afters     registry[afterFunction]
+	matches    registry[matchFunction]
+	events     registry[eventFunction]
 	running    Match
 	state      any
 	about      = map[string]any{}
 	// Where the game's functions begin, by what they are for, as in "rpc echo".
-	places = map[string]uintptr{}
+	places registry[uintptr]
 )
 
 // place notes where a function is that was registered.
 func place(kind, name string, fn any) {
-	places[kind+" "+strings.ToLower(name)] = reflect.ValueOf(fn).Pointer()
+	places.set(kind+" "+strings.ToLower(name), reflect.ValueOf(fn).Pointer())
 }
 
 // placeOf is a function of the game with its file and line.
@@ -81,15 +81,17 @@ func Module(init initFunction) { initModule = init }
 //go:wasmexport throng_version
 func throngVersion() uint32 { return wire.Version }
 
-// answer is what the last call came to: the server has its copy, so that the next one writes over it.
-var answer []byte
+// received has the bytes of the last call, and answer what it came to: the next one writes over both. What outlives a call
+// has its own copy.
+var received, answer = room[: 0 : len(room)/2], room[len(room)/2 : len(room)/2]
 
-// answerKept is how much memory of an answer is kept for the next one.
-const answerKept = 64 << 10
+// room is where both are as long as they are short.
+var room [2 << 10]byte
 
 //go:wasmexport throng_call
 func throngCall(length uint32) uint32 {
-	bytes, where, err := serve(wire.Take(length), answer[:0])
+	received = wire.Take(length, received)
+	bytes, where, err := serve(received, answer[:0])
 	status := uint32(0)
 	if err != nil {
 		code := 13
@@ -100,8 +102,11 @@ func throngCall(length uint32) uint32 {
 		status = 1
 	}
 	wire.Give(bytes)
-	if answer = bytes; cap(answer) > answerKept {
+	if answer = bytes; cap(answer) > wire.BytesKept {
 		answer = nil
+	}
+	if cap(received) > wire.BytesKept {
+		received = nil
 	}
 	return status
 }
@@ -119,14 +124,16 @@ func serve(bytes, to []byte) (result []byte, where string, err error) {
 	if err != nil {
 		return nil, "", errNoCall
 	}
-	ctx := &callContext{Context: context.Background(), bytes: values}
-	if count > 0 && string(kind) == "rpc" {
-		result, err = serveRPC(name, ctx, &call, to)
-	} else {
-		result, err = serveOther(string(kind), string(name), ctx, &call, count, to)
+	switch {
+	case count > 0 && string(kind) == "rpc":
+		result, err = serveRPC(name, newContext(values), &call, to)
+	case count == 2 && string(kind) == "match_loop":
+		result, err = serveLoop(values, &call, to)
+	default:
+		result, err = serveOther(string(kind), string(name), newContext(values), &call, count, to)
 	}
 	if err != nil {
-		where = placeOf(places[string(kind)+" "+string(name)])
+		where = placeOf(places.get(string(kind) + " " + string(name)))
 	}
 	return result, where, err
 }
@@ -151,7 +158,7 @@ func serveRPC(name []byte, ctx context.Context, call *wire.Reader, to []byte) ([
 	if err != nil {
 		return nil, errNoCall
 	}
-	fn := rpcs[string(name)]
+	fn := rpcs.get(string(name))
 	if fn == nil {
 		return nil, errorf("rpc %s is not registered", name)
 	}
@@ -190,7 +197,7 @@ func run(kind, name string, ctx *callContext, arguments []any) (any, error) {
 	}
 	switch kind {
 	case "before":
-		if fn := befores[name]; fn != nil {
+		if fn := befores.get(name); fn != nil {
 			in, _ := arguments[0].(map[string]any)
 			out, err := fn(ctx, log, nil, nk, in)
 			if out == nil {
@@ -199,16 +206,16 @@ func run(kind, name string, ctx *callContext, arguments []any) (any, error) {
 			return out, err
 		}
 	case "after":
-		if fn := afters[name]; fn != nil && len(arguments) == 2 {
+		if fn := afters.get(name); fn != nil && len(arguments) == 2 {
 			out, _ := arguments[0].(map[string]any)
 			in, _ := arguments[1].(map[string]any)
 			return nil, fn(ctx, log, nil, nk, out, in)
 		}
 	case "event":
-		if fn := rules[name]; fn != nil {
+		if fn := rules.get(name); fn != nil {
 			return fn(ctx, members(arguments[0]))
 		}
-		if fn := events[name]; fn != nil {
+		if fn := events.get(name); fn != nil {
 			return nil, fn(ctx, members(arguments[0]))
 		}
 	}
@@ -234,25 +241,25 @@ func register(kind, name string) error {
 }
 
 func (initializer) RegisterRpc(id string, fn rpcFunction) error {
-	rpcs[strings.ToLower(id)] = fn
+	rpcs.set(strings.ToLower(id), fn)
 	place("rpc", id, fn)
 	return register("rpc", id)
 }
 
 func (initializer) RegisterBefore(call string, fn beforeFunction) error {
-	befores[strings.ToLower(call)] = fn
+	befores.set(strings.ToLower(call), fn)
 	place("before", call, fn)
 	return register("before", call)
 }
 
 func (initializer) RegisterAfter(call string, fn afterFunction) error {
-	afters[strings.ToLower(call)] = fn
+	afters.set(strings.ToLower(call), fn)
 	place("after", call, fn)
 	return register("after", call)
 }
 
 func (initializer) RegisterMatch(name string, fn matchFunction) error {
-	matches[name] = fn
+	matches.set(name, fn)
 	return register("match", name)
 }
 
@@ -340,14 +347,14 @@ func afterNothing(call string, fn func(context.Context, Logger, *sql.DB, NakamaM
 // onEvent registers a function for events of a kind.
 func onEvent(kind string, fn func(context.Context, Logger, *api.Event)) error {
 	place("event", kind, fn)
-	events[kind] = func(ctx context.Context, argument map[string]any) error {
+	events.set(kind, func(ctx context.Context, argument map[string]any) error {
 		event := &api.Event{}
 		if err := wire.Fill(event, argument); err != nil {
 			return err
 		}
 		fn(ctx, log, event)
 		return nil
-	}
+	})
 	return register("event", kind)
 }
 
@@ -365,10 +372,10 @@ func (initializer) RegisterEventSessionEnd(fn func(context.Context, Logger, *api
 
 func (initializer) RegisterShutdown(fn func(context.Context, Logger, *sql.DB, NakamaModule)) error {
 	place("event", "shutdown", fn)
-	events["shutdown"] = func(ctx context.Context, _ map[string]any) error {
+	events.set("shutdown", func(ctx context.Context, _ map[string]any) error {
 		fn(ctx, log, nil, nk)
 		return nil
-	}
+	})
 	return register("event", "shutdown")
 }
 

@@ -15,12 +15,12 @@ type (
 type zoned interface{ ZoneSpawn | ZoneHit | ZoneKill }
 
 // rules are the game's rules of the zone, by the names of events by which they are asked.
-var rules = map[string]ruleFunction{}
+var rules registry[ruleFunction]
 
 // rule registers a rule that is asked about entries of this list. `changed` is what of an entry may be changed.
 func rule[T zoned](name, list string, fn zoneFunction[T], changed func(*T) map[string]any) error {
 	place("event", name, fn)
-	rules[name] = func(ctx context.Context, argument map[string]any) (any, error) {
+	rules.set(name, func(ctx context.Context, argument map[string]any) (any, error) {
 		zone := &Zone[T]{}
 		if err := wire.Fill(zone, argument); err != nil {
 			return nil, err
@@ -45,7 +45,7 @@ func rule[T zoned](name, list string, fn zoneFunction[T], changed func(*T) map[s
 			entries[index] = changed(&zone.Entries[index])
 		}
 		return map[string]any{list: entries}, nil
-	}
+	})
 	return register("event", name)
 }
 

@@ -29,25 +29,21 @@ var errBadValue = errors.New("not a value")
 func Append(to []byte, value any) ([]byte, error) {
 	switch v := value.(type) {
 	case nil:
-		return append(to, tagNil), nil
+		return AppendNil(to), nil
 	case bool:
-		if v {
-			return append(to, tagTrue), nil
-		}
-		return append(to, tagFalse), nil
+		return AppendBool(to, v), nil
 	case int:
-		return appendInt(to, int64(v)), nil
+		return AppendInt(to, int64(v)), nil
 	case int32:
-		return appendInt(to, int64(v)), nil
+		return AppendInt(to, int64(v)), nil
 	case int64:
-		return appendInt(to, v), nil
+		return AppendInt(to, v), nil
 	case float64:
 		return binary.LittleEndian.AppendUint64(append(to, tagFloat), math.Float64bits(v)), nil
 	case string:
 		return AppendText(to, v), nil
 	case []byte:
-		to = binary.LittleEndian.AppendUint32(append(to, tagBytes), uint32(len(v)))
-		return append(to, v...), nil
+		return AppendBytes(to, v), nil
 	case []any:
 		to = AppendList(to, len(v))
 		var err error
@@ -74,7 +70,7 @@ func Append(to []byte, value any) ([]byte, error) {
 		return to, nil
 	case json.Number:
 		if number, err := v.Int64(); err == nil {
-			return appendInt(to, number), nil
+			return AppendInt(to, number), nil
 		}
 		number, err := v.Float64()
 		if err != nil {
@@ -106,7 +102,25 @@ func AppendName(to []byte, name string) []byte {
 	return append(to, name...)
 }
 
-func appendInt(to []byte, number int64) []byte {
+// AppendNil appends nil.
+func AppendNil(to []byte) []byte { return append(to, tagNil) }
+
+// AppendBool appends true or false.
+func AppendBool(to []byte, value bool) []byte {
+	if value {
+		return append(to, tagTrue)
+	}
+	return append(to, tagFalse)
+}
+
+// AppendBytes appends bytes, which are a string there.
+func AppendBytes(to, bytes []byte) []byte {
+	to = binary.LittleEndian.AppendUint32(append(to, tagBytes), uint32(len(bytes)))
+	return append(to, bytes...)
+}
+
+// AppendInt appends a whole number.
+func AppendInt(to []byte, number int64) []byte {
 	return binary.LittleEndian.AppendUint64(append(to, tagInt), uint64(number))
 }
 
@@ -172,6 +186,27 @@ func (r *Reader) List() (int, error) {
 		return 0, errBadValue
 	}
 	return r.count()
+}
+
+// Int reads a whole number.
+func (r *Reader) Int() (int64, error) {
+	if tag, err := r.tag(); err != nil || tag != tagInt {
+		return 0, errBadValue
+	}
+	bytes, err := r.take(8)
+	if err != nil {
+		return 0, err
+	}
+	return int64(binary.LittleEndian.Uint64(bytes)), nil
+}
+
+// Bool reads true or false.
+func (r *Reader) Bool() (bool, error) {
+	tag, err := r.tag()
+	if err != nil || tag != tagFalse && tag != tagTrue {
+		return false, errBadValue
+	}
+	return tag == tagTrue, nil
 }
 
 // Bytes reads a string, and copies nothing.
