@@ -15,20 +15,28 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use game::guest::{
-    CallContext, CallId, GuestCall, MatchCall, MatchContext, MatchReturned, MatchScript,
+    CallContext, CallId, GuestCall, MatchCall, MatchContext, MatchMessage, MatchReturned, Presence,
     Scripts as _, Step,
 };
 use game::value::Value;
 use host::TestHost;
 use script::budget::GuestLimits;
 use used::used_bytes;
+use uuid::Uuid;
 use wasm::{Modules, WasmScripts};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const CALLS: u32 = 10_000;
 const MATCHES: u32 = 1_000;
-/// Nearly a minute of a match with 20 ticks a second: as long as it takes until Go's heap has grown and is collected.
-const TICKS: i64 = 1_000;
+/// Ticks without messages, and after them with [`MESSAGES`] each: together less than the minute after which the example
+/// game ends a match in which nobody is.
+const QUIET_TICKS: i64 = 290;
+const TICKS: i64 = 590;
+const MESSAGES: usize = 4;
 const PAYLOAD: &[u8] = br#"{"text":"hello","list":[1,2.5,null],"inner":{"a":true}}"#;
 
 fn main() {
@@ -58,37 +66,60 @@ fn main() {
         assert!(matches!(step, Step::Done(Ok(_))), "{step:?}");
     }
     println!("a call of {rpc}: {:?}", start.elapsed() / CALLS);
-
-    let context = MatchContext { match_id: "id".into(), label: String::new(), tick_rate_hz: 10 };
-    let (start, before) = (Instant::now(), used_bytes());
-    let params = Value::Map(Vec::new());
-    let mut matches: Vec<_> = (0..MATCHES)
-        .map(|_| {
-            let mut running = scripts.match_new(&mut host, &context, &name).expect("a match");
-            let step = running.call(&mut host, &context, 0, MatchCall::Init { params: &params });
-            assert!(matches!(step, Step::Done(Ok(MatchReturned::Init(_)))), "{step:?}");
-            running
-        })
-        .collect();
-    println!("starting a match: {:?}", start.elapsed() / MATCHES);
-    let start = Instant::now();
-    for tick in 1..=TICKS {
-        if tick == 10 {
-            tell(before, tick, &matches);
-        }
-        for running in &mut matches {
-            let step = running.call(&mut host, &context, tick, MatchCall::Loop(&[]));
-            assert!(matches!(step, Step::Done(Ok(MatchReturned::GoesOn))), "{step:?}");
-        }
-    }
-    let ticks = MATCHES * u32::try_from(TICKS).expect("a count of ticks");
-    println!("a tick without messages: {:?}", start.elapsed() / ticks);
-    tell(before, TICKS, &matches);
+    matches(&mut scripts, &mut host, &name);
 }
 
-/// Says what each match takes.
-fn tell(before: u64, ticks: i64, matches: &[Box<dyn MatchScript>]) {
-    let bytes = used_bytes().saturating_sub(before) / u64::from(MATCHES);
+fn matches(scripts: &mut WasmScripts, host: &mut TestHost, name: &str) {
+    let context = MatchContext { match_id: "id".into(), label: String::new(), tick_rate_hz: 10 };
+    let start = Instant::now();
+    let params = Value::Map(Vec::new());
+    let mut make = |_| {
+        let mut running = scripts.match_new(host, &context, name).expect("a match");
+        let step = running.call(host, &context, 0, MatchCall::Init { params: &params });
+        assert!(matches!(step, Step::Done(Ok(MatchReturned::Init(_)))), "{step:?}");
+        running
+    };
+    // The first half uses up what compiling has left.
+    let mut matches: Vec<_> = (0..MATCHES / 2).map(&mut make).collect();
+    let before = used_bytes();
+    matches.extend((MATCHES / 2..MATCHES).map(&mut make));
+    println!("starting a match: {:?}", start.elapsed() / MATCHES);
+    let begun = used_bytes();
+    let begun_each = begun.saturating_sub(before) / u64::from(MATCHES / 2);
+    let tell = |when: &str| {
+        let bytes = begun_each + used_bytes().saturating_sub(begun) / u64::from(MATCHES);
+        println!("{when} a match has {bytes} bytes in use");
+    };
+    tell("when it has begun,");
+    let data = Bytes::from_static(b"move to the left and then on");
+    let message = MatchMessage {
+        sender: Presence {
+            user_id: Uuid::nil(),
+            session_id: Uuid::nil(),
+            username: "a name".into(),
+            node: game::node::Nodes::default().here(),
+        },
+        op_code: 1,
+        data,
+        reliable: true,
+        receive_time_ms: 1,
+    };
+    host.dispatcher = Some(host::TestDispatcher::default());
+    for (messages, ticks) in
+        [(Vec::new(), 1..=QUIET_TICKS), (vec![message; MESSAGES], QUIET_TICKS + 1..=TICKS)]
+    {
+        let (start, count) = (Instant::now(), ticks.end() - ticks.start() + 1);
+        for tick in ticks {
+            for running in &mut matches {
+                let step = running.call(host, &context, tick, MatchCall::Loop(&messages));
+                assert!(matches!(step, Step::Done(Ok(MatchReturned::GoesOn))), "{step:?}");
+                host.dispatcher = Some(host::TestDispatcher::default());
+            }
+        }
+        let count = MATCHES * u32::try_from(count).expect("a count of ticks");
+        println!("a tick with {} messages: {:?}", messages.len(), start.elapsed() / count);
+        tell("after them,");
+    }
     let asked = matches.first().map_or(0, |running| running.memory_bytes());
-    println!("a match after {ticks} ticks: {bytes} bytes in use, {asked} asked for");
+    println!("it has asked for {asked} bytes");
 }

@@ -9,12 +9,14 @@
 //! that is cancelled. A call that ends with an error of its own leaves its instance whole.
 
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use game::guest::{Answer, Ask, Host, ScriptError, ScriptFailure};
 use game::value::Value;
+use samepage::Image;
 use script::budget::{self, Allowed, CallMeter, Limits};
 use script::lend;
 use wasmtime::{Engine, Memory, Result, Store, TypedFunc, UpdateDeadline};
@@ -219,6 +221,26 @@ impl Instance {
     /// What it holds, bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.store.data().held.bytes()
+    }
+
+    /// Gives the pages back that are the same in all that begin as it has; the first of its module keeps them for them.
+    ///
+    /// # Errors
+    /// The kernel's, of [`Image::share`]: the instance is lost then.
+    pub(crate) fn share(&mut self) -> io::Result<()> {
+        let state = self.store.data();
+        let Some(memory) = state.memory else {
+            unreachable!("an instance that has started has memory")
+        };
+        let module = Arc::clone(&state.module);
+        if module.image().get().is_none() {
+            // Whoever cannot have one has its pages for itself, as do the others.
+            let image = Image::of(module.instances(), &mut self.store, memory).unwrap_or_default();
+            // Two threads may begin at once: one of the two images stays.
+            image.map(|image| module.image().set(image));
+        }
+        let Some(image) = module.image().get() else { return Ok(()) };
+        image.share(&mut self.store, memory).map(|_| ())
     }
 
     /// Runs a call of these bytes.

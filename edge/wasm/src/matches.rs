@@ -130,7 +130,13 @@ impl WasmMatch {
             }
             Piece::Paused(_) => unreachable!("a room has no slices"),
             Piece::Ended(left, result) => {
-                if let Left::Whole(instance) = left {
+                if let Left::Whole(mut instance) = left {
+                    if callback == Callback::Init
+                        && let Err(error) = instance.share()
+                    {
+                        let text = format!("its memory cannot be mapped: {error}");
+                        return Step::Done(Err(failure::raised(&self.module.title, text)));
+                    }
                     self.held_bytes = instance.bytes();
                     self.running = Running::Ready(instance);
                 }

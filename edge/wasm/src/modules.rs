@@ -5,9 +5,10 @@
 //! again.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
+use samepage::{Image, Instances};
 use script::ContentHash;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
@@ -69,6 +70,9 @@ pub(crate) struct Module {
     /// Of its file.
     hash: Sha256Hash,
     prepared: InstancePre<State>,
+    instances: Instances,
+    /// What its matches have alike when they have begun: the first one's memory.
+    image: Arc<OnceLock<Image>>,
     ticker: Arc<Ticker>,
 }
 
@@ -82,7 +86,15 @@ impl std::fmt::Debug for Module {
 
 impl Module {
     pub(crate) fn engine(&self) -> &Engine {
-        self.prepared.module().engine()
+        self.instances.engine()
+    }
+
+    pub(crate) fn instances(&self) -> &Instances {
+        &self.instances
+    }
+
+    pub(crate) fn image(&self) -> &OnceLock<Image> {
+        &self.image
     }
 
     pub(crate) fn prepared(&self) -> &InstancePre<State> {
@@ -147,7 +159,8 @@ impl Modules {
         if files.is_empty() {
             return Ok(Self::default());
         }
-        let (engine, ticker) = before.engine()?;
+        let (instances, ticker) = before.instances()?;
+        let engine = instances.engine();
         let mut all = Self::default();
         for (file, bytes) in files {
             let wrong = |error: wasmtime::Error| LoadError::Wrong {
@@ -155,12 +168,12 @@ impl Modules {
                 what: format!("{error:#}"),
             };
             let hash = Sha256Hash::from(Sha256::digest(&bytes));
-            let prepared = match before.modules.iter().find(|known| known.hash == hash) {
-                Some(known) => known.prepared.clone(),
+            let (prepared, image) = match before.modules.iter().find(|known| known.hash == hash) {
+                Some(known) => (known.prepared.clone(), Arc::clone(&known.image)),
                 None => {
                     all.compiled_count += 1;
-                    let compiled = wasmtime::Module::new(&engine, &bytes).map_err(wrong)?;
-                    prepare(&engine, &compiled).map_err(wrong)?
+                    let compiled = wasmtime::Module::new(engine, &bytes).map_err(wrong)?;
+                    (prepare(engine, &compiled).map_err(wrong)?, Arc::default())
                 }
             };
             all.content.add(&file, &bytes);
@@ -171,6 +184,8 @@ impl Modules {
                 ran_once: AtomicBool::new(false),
                 hash,
                 prepared,
+                instances: instances.clone(),
+                image,
                 ticker: Arc::clone(&ticker),
             }));
         }
@@ -179,14 +194,14 @@ impl Modules {
 
     /// What compiles the modules that come after these, and moves their epochs on: theirs, if there are any, because
     /// compiled code is its engine's.
-    fn engine(&self) -> Result<(Engine, Arc<Ticker>), LoadError> {
+    fn instances(&self) -> Result<(Instances, Arc<Ticker>), LoadError> {
         if let Some(module) = self.modules.first() {
-            return Ok((module.engine().clone(), Arc::clone(&module.ticker)));
+            return Ok((module.instances.clone(), Arc::clone(&module.ticker)));
         }
         let broken = |error: &dyn std::fmt::Display| LoadError::Engine(format!("{error:#}"));
-        let engine = Engine::new(&config()).map_err(|error| broken(&error))?;
-        let ticker = Ticker::start(engine.clone()).map_err(|error| broken(&error))?;
-        Ok((engine, Arc::new(ticker)))
+        let instances = Instances::new(&mut config()).map_err(|error| broken(&error))?;
+        let ticker = Ticker::start(instances.engine().clone()).map_err(|error| broken(&error))?;
+        Ok((instances, Arc::new(ticker)))
     }
 
     /// How many of them were compiled: the others are those of the modules before.

@@ -53,6 +53,8 @@ const UNSAFE: &[&str] = &[
     // Functions that QuickJS calls for memory, and those of it that compile scripts and read bytecode.
     "edge/heap/src/lib.rs",
     "edge/heap/src/code.rs",
+    // Maps a file in the place of an instance's memory.
+    "edge/samepage/src/lib.rs",
     // Members of tables on Luau's stack.
     "edge/tables/src/lib.rs",
     "edge/tables/src/memory.rs",
@@ -60,8 +62,8 @@ const UNSAFE: &[&str] = &[
 ];
 
 /// The crates that may hold unsafe code.
-const UNSAFE_CRATES: [&str; 5] =
-    ["edge/engine/", "edge/fiber/", "edge/heap/", "edge/pages/", "edge/tables/"];
+const UNSAFE_CRATES: [&str; 6] =
+    ["edge/engine/", "edge/fiber/", "edge/heap/", "edge/pages/", "edge/samepage/", "edge/tables/"];
 
 /// Every crate but [`UNSAFE_CRATES`] forbids unsafe code; nobody else allows it, and in them only
 /// what [`UNSAFE`] names holds any. Guests are not looked at: they call the host across WebAssembly's
