@@ -49,11 +49,16 @@ type rpc = func(context.Context, runtime.Logger, *sql.DB, runtime.NakamaModule, 
 
 // InitModule registers what the game has.
 func InitModule(ctx context.Context, logger runtime.Logger, db *sql.DB, nk runtime.NakamaModule, initializer runtime.Initializer) error {
-	functions := map[string]rpc{
-		"echo": echo, "store": store, "fail": fail, "spin": spinForever, "path": path, "arena": newArena, "arena_find": findArena,
+	// In the same order each time, as a map would not: what all matches write alike when they start, the server keeps once.
+	functions := []struct {
+		id  string
+		run rpc
+	}{
+		{"echo", echo}, {"store", store}, {"fail", fail}, {"spin", spinForever}, {"path", path},
+		{"arena", newArena}, {"arena_find", findArena},
 	}
-	for id, function := range functions {
-		if err := initializer.RegisterRpc(id, function); err != nil {
+	for _, function := range functions {
+		if err := initializer.RegisterRpc(function.id, function.run); err != nil {
 			return err
 		}
 	}
