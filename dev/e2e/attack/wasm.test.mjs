@@ -175,7 +175,7 @@ async function settledBytes(pid) {
 const MATCHES = {
   lua: { count: 1_000, kbMax: 100 },
   javascript: { count: 1_000, kbMax: 300 },
-  rust: { count: 1_000, kbMax: 100 },
+  rust: { count: 1_000, kbMax: 50 },
   go: { count: 1_000, kbMax: 200 },
 };
 for (const [language, { count: matches, kbMax }] of Object.entries(MATCHES)) {

@@ -25,9 +25,15 @@ use rustix::fs::MemfdFlags;
 use rustix::mm::{MapFlags, ProtFlags};
 use wasmtime::{AsContext, AsContextMut, Config, Engine, InstanceAllocationStrategy, Memory};
 
-/// Bytes of an image: pages that its instance had written to. One with more (a game that has read a large map, say) is
-/// none: an image stays for as long as its module.
-pub const IMAGE_BYTES_MAX: usize = 4 << 20;
+/// Bytes of memory that an image is made of, from its beginning: what lies behind is each instance's own.
+pub const IMAGE_BYTES_MAX: usize = 16 << 20;
+
+/// Bytes that an image's instance had written to, with anything but zeroes. One with more (a game that has read a large
+/// map, say) is none: an image stays for as long as its module.
+pub const WRITTEN_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes of an instance that differ from the image's: with more it is left as it is, because to put them back takes time.
+const KEPT_BYTES_MAX: usize = 4 << 20;
 
 /// Pages that have to be the same: to give back fewer is not worth a system call.
 const SAME_PAGES_MIN: usize = 8;
@@ -40,13 +46,16 @@ const FLAGS_BYTES: usize = 8;
 pub struct Instances(Engine);
 
 impl Instances {
-    /// An engine with this configuration, save for how it allocates memory.
+    /// An engine with this configuration, save for how it allocates memory. The configuration makes no memory itself
+    /// (`Config::with_host_memory`).
     ///
     /// # Errors
     /// The configuration's.
     pub fn new(config: &mut Config) -> wasmtime::Result<Self> {
-        // An allocator with a pool would put the next instance where something else was mapped.
+        // An allocator with a pool would put the next instance where something else was mapped, and without room
+        // reserved memory would come from the heap.
         config.allocation_strategy(InstanceAllocationStrategy::OnDemand);
+        config.memory_init_cow(true).signals_based_traps(true).memory_reservation(RESERVED_BYTES);
         Engine::new(config).map(Self)
     }
 
@@ -55,7 +64,15 @@ impl Instances {
     pub fn engine(&self) -> &Engine {
         &self.0
     }
+
+    /// Memory of another engine is no business of this one's.
+    fn assert_own(&self, store: &impl AsContext) {
+        assert!(Engine::same(store.as_context().engine(), &self.0), "memory of another engine");
+    }
 }
+
+/// What wasmtime reserves for a memory, and its own choice: a memory never moves.
+const RESERVED_BYTES: u64 = 4 << 30;
 
 /// The memory of one instance, as it was at some moment.
 #[derive(Debug)]
@@ -71,11 +88,19 @@ pub struct Image {
 #[derive(Debug)]
 struct Written {
     page: usize,
-    bytes: Box<[u8]>,
+    /// `None` for nothing but zeroes.
+    bytes: Option<Box<[u8]>>,
+}
+
+impl Written {
+    fn is_same(&self, page: &[u8]) -> bool {
+        self.bytes.as_ref().map_or_else(|| has_zeroes(page), |bytes| **bytes == *page)
+    }
 }
 
 impl Image {
-    /// An image of this memory; `None` if its instance has written to more than [`IMAGE_BYTES_MAX`].
+    /// An image of this memory, which is none of an instance that has shared another image. `None` if its instance has
+    /// written to more than [`WRITTEN_BYTES_MAX`], or the kernel does not say what it has written to.
     ///
     /// # Errors
     /// The kernel's: no file descriptor is left, or no memory.
@@ -84,55 +109,63 @@ impl Image {
     /// The memory is another engine's.
     pub fn of(
         instances: &Instances,
-        store: impl AsContextMut,
+        store: impl AsContext,
         memory: Memory,
     ) -> io::Result<Option<Self>> {
-        let memory = own(instances, &store, memory).data(&store);
+        instances.assert_own(&store);
+        let memory = memory.data(&store);
+        let memory = memory.get(..IMAGE_BYTES_MAX).unwrap_or(memory);
         let page_bytes = rustix::param::page_size();
-        let is_written = written_pages(memory, page_bytes);
-        if is_written.iter().filter(|is| **is).count() * page_bytes > IMAGE_BYTES_MAX {
-            return Ok(None);
-        }
+        let Ok(is_written) = written_pages(memory, page_bytes) else { return Ok(None) };
+        let (mut is_zero, mut written, mut written_bytes) = (Vec::new(), Vec::new(), 0);
         let file = File::from(rustix::fs::memfd_create("guest-image", MemfdFlags::CLOEXEC)?);
-        file.set_len(len_u64(memory))?;
-        let (mut is_zero, mut written) = (Vec::new(), Vec::new());
         let mut place: u64 = 0;
         for (page, (bytes, is_written)) in
-            memory.chunks_exact(page_bytes).zip(&is_written).enumerate()
+            memory.chunks_exact(page_bytes).zip(is_written).enumerate()
         {
-            // What is nothing but zeroes the file has anyway.
             let nothing = has_zeroes(bytes);
-            is_zero.push(nothing);
+            // What is nothing but zeroes the file has anyway.
             if !nothing {
                 file.write_all_at(bytes, place)?;
             }
-            if *is_written {
-                written.push(Written { page, bytes: bytes.into() });
+            if is_written {
+                written_bytes += if nothing { 0 } else { page_bytes };
+                written.push(Written { page, bytes: (!nothing).then(|| bytes.into()) });
             }
-            place += len_u64(bytes);
+            if written_bytes > WRITTEN_BYTES_MAX {
+                return Ok(None);
+            }
+            is_zero.push(nothing);
+            place += u64::try_from(page_bytes).unwrap_or(u64::MAX);
         }
+        // What is behind was never written to: others may have less of it.
+        let last = is_zero.iter().rposition(|is| !is).max(written.last().map(|it| it.page));
+        is_zero.truncate(last.map_or(0, |last| last + 1));
+        file.set_len(u64::try_from(is_zero.len() * page_bytes).unwrap_or(u64::MAX))?;
         Ok(Some(Self { instances: instances.clone(), file, is_zero, written }))
     }
 
-    /// Gives the pages of this memory back that have the bytes of the image's. Returns how many those are: 0 if they are
-    /// few, or the memory is smaller than the image's.
+    /// Gives the pages of this memory back that have the bytes of the image's, which is of the same module. Returns how
+    /// many those are: 0 if they are few, or what differs is much.
     ///
     /// # Errors
-    /// The kernel's: too many mappings (`vm.max_map_count`), or no memory. The instance must not run any more then: it
-    /// may have lost what it had.
+    /// The kernel's: too many mappings (`vm.max_map_count`), or no memory. The instance must not run any more then, nor be
+    /// dropped: where its memory was there may be nothing, or something of others.
     ///
     /// # Panics
     /// The memory is another engine's.
     pub fn share(&self, mut store: impl AsContextMut, memory: Memory) -> io::Result<usize> {
-        let memory = own(&self.instances, &store, memory).data_mut(&mut store);
+        self.instances.assert_own(&store);
+        let memory = memory.data_mut(&mut store);
         let page_bytes = rustix::param::page_size();
-        let Some((memory, _)) = memory.split_at_mut_checked(self.is_zero.len() * page_bytes) else {
-            return Ok(0);
-        };
-        let (kept, same_count) = self.compare(memory, page_bytes);
-        if same_count < SAME_PAGES_MIN {
+        let image_bytes = memory.len().min(self.is_zero.len() * page_bytes);
+        let (memory, _) = memory.split_at_mut(image_bytes);
+        let Ok(is_written) = written_pages(memory, page_bytes) else { return Ok(0) };
+        let (kept, same_count) = self.compare(memory, is_written, page_bytes);
+        if same_count < SAME_PAGES_MIN || kept.len() * page_bytes > KEPT_BYTES_MAX {
             return Ok(0);
         }
+        let before = cfg!(debug_assertions).then(|| memory.to_vec());
         let kept: Vec<(usize, Box<[u8]>)> = kept
             .into_iter()
             .map(|page| {
@@ -142,34 +175,34 @@ impl Image {
             .collect();
         let (at, flags) =
             (memory.as_mut_ptr().cast::<c_void>(), MapFlags::PRIVATE | MapFlags::FIXED);
+        let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: all of these bytes are one instance's own memory, and borrowed here for as long as they change. They
         // were mapped to be read and written, and are again; its engine maps nothing there itself before it unmaps
         // them all. The pages' bytes are the same as before, once those that differ are back.
-        let mapped = unsafe {
-            rustix::mm::mmap(
-                at,
-                memory.len(),
-                ProtFlags::READ | ProtFlags::WRITE,
-                flags,
-                &self.file,
-                0,
-            )
-        }?;
+        let mapped = unsafe { rustix::mm::mmap(at, memory.len(), access, flags, &self.file, 0) }?;
         assert_eq!(mapped, at, "mmap has mapped where it was told to");
         for (place, bytes) in &kept {
             memory[*place..place + page_bytes].copy_from_slice(bytes);
         }
+        debug_assert!(before.is_none_or(|before| *before == *memory), "a guest sees no change");
         Ok(same_count)
     }
 
     /// The pages that are not as in the image, and how many are that both have written.
-    fn compare(&self, memory: &[u8], page_bytes: usize) -> (Vec<usize>, usize) {
+    fn compare(
+        &self,
+        memory: &[u8],
+        is_written: Vec<bool>,
+        page_bytes: usize,
+    ) -> (Vec<usize>, usize) {
         let (mut kept, mut same_count) = (Vec::new(), 0);
         let mut theirs = self.written.iter().peekable();
-        let own = memory.chunks_exact(page_bytes).zip(written_pages(memory, page_bytes));
+        let own = memory.chunks_exact(page_bytes).zip(is_written);
         for (page, (bytes, is_written)) in own.enumerate() {
             match theirs.next_if(|written| written.page == page) {
-                Some(written) if *bytes == *written.bytes => same_count += 1,
+                Some(written) if written.is_same(bytes) => {
+                    same_count += usize::from(written.bytes.is_some());
+                }
                 // Neither has written to it: it is as the module's file has it.
                 None if !is_written => {}
                 // What the kernel calls its own may have been read only, and be nothing.
@@ -181,25 +214,17 @@ impl Image {
     }
 }
 
-/// This memory, if it is one of these instances'.
-fn own(instances: &Instances, store: &impl AsContext, memory: Memory) -> Memory {
-    assert!(Engine::same(store.as_context().engine(), &instances.0), "memory of another engine");
-    memory
-}
-
-/// Which pages of a memory its instance has a copy of its own of. Where the kernel does not say it, all: that takes
-/// longer to compare, and is right as well.
-fn written_pages(memory: &[u8], page_bytes: usize) -> Vec<bool> {
-    let pages_count = memory.len() / page_bytes;
-    let mut flags = vec![0_u8; pages_count * FLAGS_BYTES];
+/// Which pages of a memory its instance has a copy of its own of.
+///
+/// # Errors
+/// The kernel does not say it.
+fn written_pages(memory: &[u8], page_bytes: usize) -> io::Result<Vec<bool>> {
+    let mut flags = vec![0_u8; memory.len() / page_bytes * FLAGS_BYTES];
     let first = memory.as_ptr().addr() / page_bytes * FLAGS_BYTES;
-    let read = File::open("/proc/self/pagemap")
-        .and_then(|map| map.read_exact_at(&mut flags, u64::try_from(first).unwrap_or(u64::MAX)));
-    if read.is_err() {
-        return vec![true; pages_count];
-    }
+    let first = u64::try_from(first).map_err(io::Error::other)?;
+    File::open("/proc/self/pagemap")?.read_exact_at(&mut flags, first)?;
     let (pages, _) = flags.as_chunks::<FLAGS_BYTES>();
-    pages.iter().map(|flags| is_own(u64::from_ne_bytes(*flags))).collect()
+    Ok(pages.iter().map(|flags| is_own(u64::from_ne_bytes(*flags))).collect())
 }
 
 /// Whether a page is there, in memory or where it was put out, and is no file's (bits 63, 62 and 61).
@@ -209,10 +234,6 @@ fn is_own(flags: u64) -> bool {
 
 fn has_zeroes(page: &[u8]) -> bool {
     page.iter().all(|byte| *byte == 0)
-}
-
-fn len_u64(bytes: &[u8]) -> u64 {
-    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

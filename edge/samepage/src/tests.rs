@@ -30,18 +30,20 @@ impl Guest {
         self.get.call(&mut self.store, at).unwrap()
     }
 
-    fn image(&mut self, instances: &Instances) -> Option<Image> {
-        Image::of(instances, &mut self.store, self.memory).unwrap()
+    fn image(&self, instances: &Instances) -> Option<Image> {
+        Image::of(instances, &self.store, self.memory).unwrap()
     }
 
     fn share(&mut self, image: &Image) -> usize {
         image.share(&mut self.store, self.memory).unwrap()
     }
 
-    /// What it has written to, pages.
+    /// Pages of its own with anything in them.
     fn own_count(&self) -> usize {
-        let pages = written_pages(self.memory.data(&self.store), rustix::param::page_size());
-        pages.into_iter().filter(|is| *is).count()
+        let (memory, page_bytes) = (self.memory.data(&self.store), rustix::param::page_size());
+        let own = written_pages(memory, page_bytes).unwrap();
+        let pages = own.into_iter().zip(memory.chunks_exact(page_bytes));
+        pages.filter(|(is_own, bytes)| *is_own && !has_zeroes(bytes)).count()
     }
 }
 
@@ -104,7 +106,6 @@ fn the_first_one_shares_its_own_image() {
     assert_eq!(first.grow.call(&mut first.store, ()).unwrap(), 64);
     first.fill(63 * 64 * KIB..65 * 64 * KIB, 4);
     assert_eq!((first.get(0), first.get(64 * 64 * KIB)), (7, 4));
-    // It is larger than the image now.
     first.fill(0..KIB, 1);
     assert_eq!(first.share(&image), 63);
     assert_eq!((first.get(0), first.get(64 * 64 * KIB), first.get(KIB)), (1, 4, 7));
@@ -113,7 +114,7 @@ fn the_first_one_shares_its_own_image() {
 }
 
 #[test]
-fn a_smaller_memory_and_few_pages_are_left_alone() {
+fn few_pages_that_are_the_same_and_many_that_differ_are_left_alone() {
     let (instances, module) = engine();
     let mut first = start(&instances, &module);
     first.fill(0..16 * KIB, 7);
@@ -122,12 +123,48 @@ fn a_smaller_memory_and_few_pages_are_left_alone() {
     second.fill(0..16 * KIB, 7);
     let owned = second.own_count();
     assert_eq!((second.share(&image), second.own_count()), (0, owned), "four pages");
+
+    // Both have more than the image was made of.
+    for _ in 0..200 {
+        first.grow.call(&mut first.store, ()).unwrap();
+        second.grow.call(&mut second.store, ()).unwrap();
+    }
+    first.fill(0..256 * KIB, 7);
+    first.fill(10 << 20..(10 << 20) + 1, 1);
+    let image = first.image(&instances).unwrap();
+    second.fill(0..256 * KIB, 7);
+    second.fill(1 << 20..6 << 20, 2);
+    assert_eq!(second.share(&image), 0, "5 MiB that are its own");
+    second.fill(2 << 20..6 << 20, 0);
+    assert_eq!(second.share(&image), 64);
+    assert_eq!((second.get(256 * KIB - 1), second.get(1 << 20), second.get(6 << 20)), (7, 2, 0));
+}
+
+#[test]
+fn a_memory_that_is_smaller_shares_what_it_has() {
+    let (instances, module) = engine();
+    let mut first = start(&instances, &module);
     first.fill(0..256 * KIB, 7);
     first.grow.call(&mut first.store, ()).unwrap();
-    let larger = first.image(&instances).unwrap();
+    first.fill(64 * 64 * KIB..65 * 64 * KIB, 7);
+    let image = first.image(&instances).unwrap();
+    let mut second = start(&instances, &module);
     second.fill(0..256 * KIB, 7);
-    assert_eq!(second.share(&larger), 0);
-    assert_eq!(second.get(255 * KIB), 7);
+    assert_eq!(second.share(&image), 64);
+    assert_eq!((second.get(255 * KIB), second.get(256 * KIB)), (7, 0));
+}
+
+#[test]
+fn what_the_first_one_has_cleared_is_not_cleared_in_others() {
+    let (instances, module) = engine();
+    let mut first = start(&instances, &module);
+    first.fill(0..256 * KIB, 7);
+    first.fill(64 * KIB..68 * KIB, 0);
+    let image = first.image(&instances).unwrap();
+    let mut second = start(&instances, &module);
+    second.fill(128 * KIB..256 * KIB, 7);
+    assert_eq!(second.share(&image), 32);
+    assert_eq!(second.get(64 * KIB), u32::from(b'f'), "from the module's file");
 }
 
 #[test]
@@ -157,7 +194,7 @@ fn which_page_is_own_says_the_kernel() {
 #[should_panic(expected = "memory of another engine")]
 fn memory_of_another_engine_is_refused() {
     let (instances, module) = engine();
-    let mut first = start(&instances, &module);
+    let first = start(&instances, &module);
     let image = first.image(&instances).unwrap();
     let (others, module) = engine();
     let mut other = start(&others, &module);

@@ -2,7 +2,8 @@
 //! end with the call's budget: patterns, `string.format`, `load`, `table.sort` and what Lua 5.1 has
 //! and Luau has not. The Rust half is here, the Lua half in `library.lua`, which runs before the
 //! prelude in every VM, save those of matches whose modules name none of its functions: there each
-//! has a stand-in, because most matches need few of them, and a thousand matches are a thousand VMs.
+//! has a stand-in, because most matches need few of them, and a thousand matches are a thousand VMs. So a match's VM that
+//! cannot come to `bit32` and `utf8` is without them.
 //!
 //! What is left to Luau is bounded by the size of its arguments, a nanosecond or few for each byte
 //! or element, and those are bounded by the VM's memory.
@@ -54,9 +55,9 @@ const NAMES: [&str; 19] = [
     "upper",
 ];
 
-/// What finds a global, or the table of a library, that the text does not name; and both libraries that a VM can be
-/// without. (`load` and `module` find all of them, too, and are among [`NAMES`].)
-const FINDERS: [&str; 6] = ["_G", "bit32", "getfenv", "package", "setfenv", "utf8"];
+/// Both libraries that a VM can be without, and what finds a global that the text does not name. (`load` and `module` find
+/// them, too, and are among [`NAMES`].)
+const FINDERS: [&str; 5] = ["_G", "bit32", "getfenv", "package", "utf8"];
 
 /// What a module's text says of the libraries.
 #[derive(Debug, Default)]
@@ -121,11 +122,9 @@ impl Extent {
         let mut seen = BTreeSet::from([module]);
         let mut next = vec![module];
         while let Some(name) = next.pop() {
-            // What is no module may be a library.
-            let Some(module) = sources.modules.get(name) else {
-                extent.has_seldom |= FINDERS.contains(&name);
-                continue;
-            };
+            // `require` finds a library before a module of its name.
+            extent.has_seldom |= FINDERS.contains(&name);
+            let Some(module) = sources.modules.get(name) else { continue };
             if module.mentions.library {
                 return Self::WHOLE;
             }

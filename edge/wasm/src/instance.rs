@@ -54,6 +54,15 @@ pub(crate) struct State {
     pub(crate) may_wait: bool,
 }
 
+/// Why an instance has not shared what it has with others.
+#[derive(Debug)]
+pub(crate) enum ShareError {
+    /// There can be no image now. It goes on without.
+    Image(io::Error),
+    /// Its memory is lost: it must not run, nor be dropped ([`Image::share`]).
+    Lost(io::Error),
+}
+
 /// An instance that has started, and that nothing runs in.
 pub(crate) struct Instance {
     store: Store<State>,
@@ -226,21 +235,18 @@ impl Instance {
     /// Gives the pages back that are the same in all that begin as it has; the first of its module keeps them for them.
     ///
     /// # Errors
-    /// The kernel's, of [`Image::share`]: the instance is lost then.
-    pub(crate) fn share(&mut self) -> io::Result<()> {
+    /// [`ShareError`].
+    pub(crate) fn share(&mut self) -> std::result::Result<(), ShareError> {
         let state = self.store.data();
-        let Some(memory) = state.memory else {
-            unreachable!("an instance that has started has memory")
-        };
+        let Some(memory) = state.memory else { unreachable!("what has started has a memory") };
         let module = Arc::clone(&state.module);
         if module.image().get().is_none() {
-            // Whoever cannot have one has its pages for itself, as do the others.
-            let image = Image::of(module.instances(), &mut self.store, memory).unwrap_or_default();
+            let image = Image::of(module.instances(), &self.store, memory);
             // Two threads may begin at once: one of the two images stays.
-            image.map(|image| module.image().set(image));
+            image.map_err(ShareError::Image)?.map(|image| module.image().set(image));
         }
         let Some(image) = module.image().get() else { return Ok(()) };
-        image.share(&mut self.store, memory).map(|_| ())
+        image.share(&mut self.store, memory).map(|_| ()).map_err(ShareError::Lost)
     }
 
     /// Runs a call of these bytes.

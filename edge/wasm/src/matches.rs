@@ -2,10 +2,11 @@
 //! instance; while one waits, its instance is part of it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use game::guest::{
-    Answer, Host, JoinRequest, JoinVerdict, MatchCall, MatchContext, MatchInit, MatchMessage,
-    MatchReturned, MatchScript, Presence, PresenceReason, ScriptError, Step,
+    Answer, Host, JoinRequest, JoinVerdict, LogLevel, MatchCall, MatchContext, MatchInit,
+    MatchMessage, MatchReturned, MatchScript, Presence, PresenceReason, ScriptError, Step,
 };
 use game::value::Value;
 use script::budget::{GuestLimits, Limits};
@@ -13,7 +14,7 @@ use script::budget::{GuestLimits, Limits};
 use crate::calls::{bytes, text, texts};
 use crate::encoding::Writer;
 use crate::failure;
-use crate::instance::{self, Instance, Left, Piece, Waiting};
+use crate::instance::{self, Instance, Left, Piece, ShareError, Waiting};
 use crate::memory::Bound;
 use crate::modules::Module;
 
@@ -121,8 +122,22 @@ impl WasmMatch {
         }
     }
 
+    /// Says once that matches of this module need more memory than they had to.
+    fn tell_unshared(&self, host: &mut dyn Host, error: &std::io::Error) {
+        if !self.module.told_unshared.swap(true, Relaxed) {
+            let title = &self.module.title;
+            let text = format!("matches of {title} do not share what they have alike: {error}");
+            host.log(LogLevel::Warn, &text);
+        }
+    }
+
     /// Keeps what a piece of a callback has left behind.
-    fn piece(&mut self, callback: Callback, piece: Piece) -> Step<MatchReturned> {
+    fn piece(
+        &mut self,
+        host: &mut dyn Host,
+        callback: Callback,
+        piece: Piece,
+    ) -> Step<MatchReturned> {
         match piece {
             Piece::Waits(waiting, ask) => {
                 self.running = Running::Waits(callback, waiting);
@@ -131,11 +146,17 @@ impl WasmMatch {
             Piece::Paused(_) => unreachable!("a room has no slices"),
             Piece::Ended(left, result) => {
                 if let Left::Whole(mut instance) = left {
-                    if callback == Callback::Init
-                        && let Err(error) = instance.share()
-                    {
-                        let text = format!("its memory cannot be mapped: {error}");
-                        return Step::Done(Err(failure::raised(&self.module.title, text)));
+                    if callback == Callback::Init && result.is_ok() {
+                        match instance.share() {
+                            Ok(()) => {}
+                            Err(ShareError::Image(error)) => self.tell_unshared(host, &error),
+                            Err(ShareError::Lost(error)) => {
+                                std::mem::forget(instance);
+                                let text = format!("its memory cannot be mapped: {error}");
+                                let error = failure::raised(&self.module.title, text);
+                                return Step::Done(Err(error));
+                            }
+                        }
                     }
                     self.held_bytes = instance.bytes();
                     self.running = Running::Ready(instance);
@@ -221,7 +242,7 @@ impl MatchScript for WasmMatch {
         match std::mem::replace(&mut self.running, Running::Gone) {
             Running::Ready(instance) => {
                 let piece = instance.run(host, &self.limits, call.into_bytes());
-                self.piece(callback, piece)
+                self.piece(host, callback, piece)
             }
             Running::Waits(..) => panic!("a callback of the match waits"),
             Running::Gone => Step::Done(Err(failure::raised(&self.module.title, "match stopped"))),
@@ -239,7 +260,7 @@ impl MatchScript for WasmMatch {
             panic!("no callback of the match waits");
         };
         let piece = instance::go_on(&self.module, host, &self.limits, (waiting, Some(answer)));
-        self.piece(callback, piece)
+        self.piece(host, callback, piece)
     }
 
     fn memory_bytes(&self) -> usize {

@@ -73,6 +73,8 @@ pub(crate) struct Module {
     instances: Instances,
     /// What its matches have alike when they have begun: the first one's memory.
     image: Arc<OnceLock<Image>>,
+    /// Whether the log says that they have nothing alike, and why.
+    pub(crate) told_unshared: AtomicBool,
     ticker: Arc<Ticker>,
 }
 
@@ -186,6 +188,7 @@ impl Modules {
                 prepared,
                 instances: instances.clone(),
                 image,
+                told_unshared: AtomicBool::new(false),
                 ticker: Arc::clone(&ticker),
             }));
         }

@@ -17,7 +17,8 @@ type callContext struct {
 	values map[string]any
 }
 
-// valuesRoom is what the values of most calls have room in, so that those of a match's calls have blocks of one size.
+// valuesRoom is what the values of most calls have room in, so that those of a match's calls have
+// blocks of one size.
 const valuesRoom = 256
 
 // newContext is a context with these values, which it copies: whoever keeps it may ask later.

@@ -60,8 +60,7 @@ func (dispatcher) send(name string, opCode int64, data []byte, to []Presence, se
 		call = wire.AppendText(wire.AppendList(call, 3), sender.GetUserId())
 		call = wire.AppendText(wire.AppendText(call, sender.GetSessionId()), sender.GetUsername())
 	}
-	_, err := wire.End(wire.AppendBool(call, reliable))
-	return err
+	return wire.End(wire.AppendBool(call, reliable))
 }
 
 func (d dispatcher) BroadcastMessage(opCode int64, data []byte, presences []Presence, sender Presence, reliable bool) error {
@@ -111,7 +110,7 @@ func presencesOf(value any) []Presence {
 	return presences
 }
 
-// sendersKept is how many senders of messages are known, of those that sent last.
+// sendersKept is how many senders of messages are known: those that came last.
 const sendersKept = 32
 
 // senders are who sent messages, and nextSender is the place of the next one who is not among them.
@@ -152,7 +151,7 @@ func readMessages(call *wire.Reader) ([]MatchData, error) {
 
 func (m *matchData) read(call *wire.Reader) error {
 	count, err := call.List()
-	if err != nil || count != 7 {
+	if err != nil || count < 7 {
 		return errNoCall
 	}
 	userID, errUser := call.Bytes()
@@ -162,6 +161,12 @@ func (m *matchData) read(call *wire.Reader) error {
 	data, errData := call.Bytes()
 	reliable, errReliable := call.Bool()
 	timeMs, errTime := call.Int()
+	// What later versions of the convention have behind these.
+	for ; count > 7; count-- {
+		if _, err := call.Skip(); err != nil {
+			return errNoCall
+		}
+	}
 	m.presence = senderOf(userID, sessionID, username)
 	m.opCode, m.data, m.reliable, m.timeMs = opCode, append([]byte{}, data...), reliable, timeMs
 	return errors.Join(errUser, errSession, errName, errCode, errData, errReliable, errTime)

@@ -127,7 +127,7 @@ func serve(bytes, to []byte) (result []byte, where string, err error) {
 	switch {
 	case count > 0 && string(kind) == "rpc":
 		result, err = serveRPC(name, newContext(values), &call, to)
-	case count == 2 && string(kind) == "match_loop":
+	case count >= 2 && string(kind) == "match_loop":
 		result, err = serveLoop(values, &call, to)
 	default:
 		result, err = serveOther(string(kind), string(name), newContext(values), &call, count, to)

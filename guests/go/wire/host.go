@@ -57,28 +57,14 @@ func Begin(name string, arguments int) []byte {
 	return AppendText(AppendList(bytes, 1+arguments), name)
 }
 
-// End makes the call and gives the bytes of what the function returns, a list: until the next call, which writes over them.
-// It may wait meanwhile, and other calls run. A refusal is an error with the server's text.
-func End(call []byte) ([]byte, error) {
-	answer := answered
-	answered = nil
-	answer = Take(hostCall(unsafe.Pointer(unsafe.SliceData(call)), uint32(len(call))), answer)
-	asked, answered = kept(call), kept(answer)
-	if len(answer) == 0 {
-		return nil, errBadValue
-	}
-	if answer[0] == 0 {
-		return answer[1:], nil
-	}
-	value, err := Decode(answer[1:])
-	if err != nil {
-		return nil, err
-	}
-	text, _ := value.(string)
-	return nil, errors.New(text)
+// End makes the call of a function that returns nothing. A refusal is an error with the server's text.
+func End(call []byte) error {
+	_, err := finish(call, false)
+	return err
 }
 
-// Call calls a function of the server with these arguments, and gives what it returns.
+// Call calls a function of the server with these arguments, and gives what it returns. It may wait meanwhile, and other
+// calls run. A refusal is an error with the server's text.
 func Call(name string, arguments ...any) ([]any, error) {
 	bytes := Begin(name, len(arguments))
 	var err error
@@ -87,14 +73,28 @@ func Call(name string, arguments ...any) ([]any, error) {
 			return nil, err
 		}
 	}
-	answer, err := End(bytes)
-	if err != nil {
-		return nil, err
-	}
-	value, err := Decode(answer)
-	if err != nil {
-		return nil, err
-	}
+	value, err := finish(bytes, true)
 	results, _ := value.([]any)
-	return results, nil
+	return results, err
+}
+
+// finish makes a call, and decodes what it returns if somebody wants that. Both buffers are this call's until it has: another
+// goroutine may run while memory is taken.
+func finish(call []byte, wanted bool) (value any, err error) {
+	answer := answered
+	answered = nil
+	answer = Take(hostCall(unsafe.Pointer(unsafe.SliceData(call)), uint32(len(call))), answer)
+	switch {
+	case len(answer) == 0:
+		err = errBadValue
+	case answer[0] != 0:
+		if value, err = Decode(answer[1:]); err == nil {
+			text, _ := value.(string)
+			value, err = nil, errors.New(text)
+		}
+	case wanted:
+		value, err = Decode(answer[1:])
+	}
+	asked, answered = kept(call), kept(answer)
+	return value, err
 }

@@ -193,7 +193,7 @@ impl Directory {
     /// Authoritative matches, about 300 bytes each, and 600 for all threads together: as many as the option
     /// `match.matches_max` allows at most. Further ones are not listed, and are counted.
     pub const AUTHORITATIVE_MAX: usize = 1_000_000;
-    /// Relayed matches, about 300 bytes each. Further ones run, but are not listed, and are counted.
+    /// Relayed matches, about 300 bytes each, and 150 for all threads together. Further ones run, but are not listed, and are counted.
     pub const RELAYED_MAX: usize = 200_000;
     /// Online sessions; about 40 bytes each, for all threads together. Further ones do not count as online, and are counted.
     pub const ONLINE_MAX: usize = 2_000_000;

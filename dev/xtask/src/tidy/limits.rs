@@ -101,6 +101,8 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("edge/wasm/src/wasi.rs", "PIECES_MAX", "output of a guest"),
     ("edge/wasm/src/wasi.rs", "SUBSCRIPTIONS_MAX", "output of a guest"),
     ("edge/samepage/src/lib.rs", "IMAGE_BYTES_MAX", "memory that matches of a module"),
+    ("edge/samepage/src/lib.rs", "KEPT_BYTES_MAX", "pages of a match that are not"),
+    ("edge/samepage/src/lib.rs", "WRITTEN_BYTES_MAX", "memory that matches of a module"),
     ("edge/tables/src/lib.rs", "BYTES_MAX", "values, bytes and keys"),
     ("edge/tables/src/lib.rs", "LIST_INDEX_MAX", "values, bytes and keys"),
     ("edge/tables/src/lib.rs", "VALUES_MAX", "values, bytes and keys"),

@@ -78,10 +78,25 @@ fn libraries_that_a_module_could_come_to_are_there() {
         ("", "return state, package.loaded['bit' .. '32'].band(6, 3) .. ''", "2"),
         ("", "return state, loadstring('return bit' .. '32.band(5, 4) .. 1')()", "41"),
         ("local other = require('ot' .. 'her')", "return state, other .. ''", "2"),
+        ("local other = require('other')", "return state, other .. ''", "2"),
+        // A game's own stands behind the library of its name.
+        ("local bits = require('bit32')", "return state, tostring(bits.own)", "nil"),
+        (
+            "local globals = require('_G')",
+            "return state, globals['bit' .. '32'].bor(1, 2) .. ''",
+            "3",
+        ),
     ] {
         let mut host = TestHost::default();
-        let mut running =
-            open_beside(&[("other.lua", "return bit32.band(2, 3)")], (before, body), &mut host);
+        let mut running = open_beside(
+            &[
+                ("other.lua", "return bit32.band(2, 3)"),
+                ("bit32.lua", "return { own = true }"),
+                ("_G.lua", "return { own = true }"),
+            ],
+            (before, body),
+            &mut host,
+        );
         assert_eq!(signal(&mut *running, &mut host), expected, "{body}");
     }
     // What comes to neither is smaller without them.

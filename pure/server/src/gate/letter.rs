@@ -24,7 +24,7 @@ use crate::mail::{
 pub const LETTER_BYTES_MAX: usize = 32 << 20;
 
 /// The version of what follows. Nodes of one cluster have the same.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Why a letter is not taken.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]

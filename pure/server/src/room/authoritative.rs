@@ -465,7 +465,7 @@ impl Room {
         {
             running.context.label.clone_from(&label);
             let id = found.id;
-            // Those that are too many to be listed have no label that anybody could find.
+            // More than the directory lists are never begun (`match.matches_max`).
             if let Some(listed) = self.resources.directory.find(&id) {
                 let info = Arc::new(listed.info.with_label(&label));
                 self.change(|version| DirectoryEvent::Relabelled { id, version, info });
