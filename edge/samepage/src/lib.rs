@@ -117,23 +117,24 @@ impl Image {
         let memory = memory.get(..IMAGE_BYTES_MAX).unwrap_or(memory);
         let page_bytes = rustix::param::page_size();
         let Ok(is_written) = written_pages(memory, page_bytes) else { return Ok(None) };
-        let (mut is_zero, mut written, mut written_bytes) = (Vec::new(), Vec::new(), 0);
+        let pages = || memory.chunks_exact(page_bytes);
+        // Those that are too much are known before anything is copied: every match of theirs comes here.
+        let filled = pages().zip(&is_written).filter(|(bytes, is)| **is && !has_zeroes(bytes));
+        if filled.take(WRITTEN_BYTES_MAX / page_bytes + 1).count() * page_bytes > WRITTEN_BYTES_MAX
+        {
+            return Ok(None);
+        }
+        let (mut is_zero, mut written) = (Vec::new(), Vec::new());
         let file = File::from(rustix::fs::memfd_create("guest-image", MemfdFlags::CLOEXEC)?);
         let mut place: u64 = 0;
-        for (page, (bytes, is_written)) in
-            memory.chunks_exact(page_bytes).zip(is_written).enumerate()
-        {
+        for (page, (bytes, is_written)) in pages().zip(is_written).enumerate() {
             let nothing = has_zeroes(bytes);
             // What is nothing but zeroes the file has anyway.
             if !nothing {
                 file.write_all_at(bytes, place)?;
             }
             if is_written {
-                written_bytes += if nothing { 0 } else { page_bytes };
                 written.push(Written { page, bytes: (!nothing).then(|| bytes.into()) });
-            }
-            if written_bytes > WRITTEN_BYTES_MAX {
-                return Ok(None);
             }
             is_zero.push(nothing);
             place += u64::try_from(page_bytes).unwrap_or(u64::MAX);

@@ -46,7 +46,7 @@ const NEEDED: &[&str] = &["match_init", "match_loop"];
 
 /// Modules that `require` finds without a file.
 const OWN_MODULES: &[&str] =
-    &["nakama", "string", "table", "math", "os", "bit32", "_G", "utf8", "package", "debug"];
+    &["nakama", "string", "table", "math", "os", "bit32", "_G", "utf8", "package"];
 
 /// A match module as it stands after loading.
 #[derive(Clone, Debug, Default)]

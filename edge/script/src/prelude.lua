@@ -150,7 +150,7 @@ setmetatable(nk, {
 local loaded = { nakama = nk }
 local begun = {}
 loaded.string, loaded.table, loaded.math = string, table, math
-loaded.os, loaded.bit32, loaded._G = os, bit32, _G
+loaded.os, loaded.bit32, loaded.utf8, loaded._G = os, bit32, utf8, _G
 package = {
   loaded = loaded, preload = {}, path = "", cpath = "",
   -- For module(): the module's functions see the globals.

@@ -114,6 +114,17 @@ struct Aside {
     weight_bytes: usize,
 }
 
+/// A module that does not start, and where in it.
+fn failed_start(module: &Module, error: &ScriptError) -> LoadError {
+    let place = error.location.lines().next().unwrap_or_default();
+    let message = &error.message;
+    LoadError::Run(match message.starts_with(&module.title) {
+        true => message.clone(),
+        false if place.is_empty() => format!("{}: {message}", module.title),
+        false => format!("{place}: {message}"),
+    })
+}
+
 impl WasmScripts {
     /// Starts every module on this thread.
     ///
@@ -138,7 +149,7 @@ impl WasmScripts {
         let modules = Arc::clone(&scripts.modules);
         for (index, module) in modules.modules.iter().enumerate() {
             let (instance, registered) =
-                scripts.start(module, host).map_err(|error| LoadError::Run(error.message))?;
+                scripts.start(module, host).map_err(|error| failed_start(module, &error))?;
             for (kind, name) in registered {
                 scripts.note(index, kind, name);
             }
@@ -149,7 +160,7 @@ impl WasmScripts {
                     Ok((another, _)) => idle.push(another),
                     // Then one has to do: what does not fit on this thread alone is no reason not to begin.
                     Err(error) if error.kind == ScriptFailure::OutOfMemory => break,
-                    Err(error) => return Err(LoadError::Run(error.message)),
+                    Err(error) => return Err(failed_start(module, &error)),
                 }
             }
             scripts.idle.push(idle);

@@ -45,8 +45,8 @@ pub(crate) struct Circumstances {
     pub(crate) is_late: bool,
     /// The bound of memory that it came to.
     pub(crate) refused: Option<Refused>,
-    /// What it wrote to its standard error last, as a panic does.
-    pub(crate) last_words: String,
+    /// What it has panicked with.
+    pub(crate) last_words: Option<String>,
 }
 
 /// The error of a call that a trap has ended; `module` is its name and version.
@@ -82,14 +82,14 @@ pub(crate) fn of_trap(
         }
         return error_of(text, ScriptFailure::OutOfMemory);
     }
-    let words = circumstances.last_words.trim();
-    let text = match (error.downcast_ref::<Stop>(), error.downcast_ref::<Trap>()) {
-        (Some(Stop::Wrong(text)), _) => text.clone(),
-        (_, Some(Trap::StackOverflow)) => format!("stack overflow ({STACK_BYTES_MAX} bytes)"),
-        _ if !words.is_empty() => words.to_owned(),
-        (Some(stop), _) => stop.to_string(),
-        (None, Some(trap)) => trap.to_string(),
-        (None, None) => error.root_cause().to_string(),
+    let stop = error.downcast_ref::<Stop>();
+    let text = match (stop, error.downcast_ref::<Trap>(), &circumstances.last_words) {
+        (Some(Stop::Wrong(text)), ..) => text.clone(),
+        (_, Some(Trap::StackOverflow), _) => format!("stack overflow ({STACK_BYTES_MAX} bytes)"),
+        (.., Some(words)) => words.clone(),
+        (Some(stop), ..) => stop.to_string(),
+        (None, Some(trap), _) => trap.to_string(),
+        (None, None, _) => error.root_cause().to_string(),
     };
     error_of(text, ScriptFailure::Raised)
 }

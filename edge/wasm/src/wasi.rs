@@ -22,7 +22,7 @@ const MODULE: &str = "wasi_snapshot_preview1";
 /// Bytes of a line of a guest's output; longer ones are cut in two.
 const LINE_BYTES_MAX: usize = 4_096;
 
-/// Bytes of a guest's standard error that are kept for the error that may follow.
+/// Bytes of what a guest panics with that are kept for the error that follows.
 const LAST_WORDS_BYTES_MAX: usize = 1_024;
 
 /// Pieces of one write.
@@ -45,22 +45,39 @@ const STDERR: u32 = 2;
 pub(crate) struct Wasi {
     out: Vec<u8>,
     error: Vec<u8>,
-    last_words: Vec<u8>,
+    last_words: LastWords,
     slept_ns: u64,
 }
 
+/// What a guest has panicked with, of the lines of its standard error: those are the log's, and clients are told no more
+/// than this of them.
+#[derive(Debug, Default)]
+struct LastWords {
+    text: Option<String>,
+    /// The next line is it.
+    comes_next: bool,
+}
+
+impl LastWords {
+    /// Rust has it behind the line that says where, Go behind the word, and what the runtime of Go ends with, too.
+    fn hear(&mut self, line: &str) {
+        let is_it = std::mem::take(&mut self.comes_next)
+            || line.starts_with("panic: ")
+            || line.starts_with("fatal error: ");
+        if is_it && self.text.is_none() {
+            self.text = Some(line.chars().take(LAST_WORDS_BYTES_MAX / 4).collect());
+        }
+        self.comes_next = line.starts_with("thread ") && line.contains(" panicked at ");
+    }
+}
+
 impl Wasi {
-    /// What the guest wrote to its standard error last, since this was asked for before.
-    pub(crate) fn take_last_words(&mut self) -> String {
-        let words = std::mem::take(&mut self.last_words);
-        String::from_utf8_lossy(&words).into_owned()
+    /// What the guest has panicked with, since this was asked for before.
+    pub(crate) fn take_last_words(&mut self) -> Option<String> {
+        std::mem::take(&mut self.last_words).text
     }
 
     fn write(&mut self, is_error: bool, bytes: &[u8]) {
-        if is_error {
-            let room = LAST_WORDS_BYTES_MAX.saturating_sub(self.last_words.len());
-            self.last_words.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
-        }
         let line = if is_error { &mut self.error } else { &mut self.out };
         for byte in bytes {
             if *byte != b'\n' {
@@ -69,6 +86,9 @@ impl Wasi {
             if *byte == b'\n' || line.len() >= LINE_BYTES_MAX {
                 let level = if is_error { LogLevel::Warn } else { LogLevel::Info };
                 let text = String::from_utf8_lossy(line);
+                if is_error {
+                    self.last_words.hear(&text);
+                }
                 lend::host(|host| host.log(level, &text));
                 line.clear();
             }
@@ -249,4 +269,28 @@ fn poll(
     put(&mut caller, told_at, &1_u32.to_le_bytes())?;
     imports::spent(&caller, 0);
     Ok(SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(lines: &str) -> Option<String> {
+        let mut words = LastWords::default();
+        lines.lines().for_each(|line| words.hear(line));
+        words.text
+    }
+
+    #[test]
+    fn of_what_a_guest_writes_its_panic_is_told_and_no_more() {
+        let rust = "the key is secret\n\nthread '<unnamed>' panicked at src/lib.rs:9:5:\non purpose\nnote: run with";
+        assert_eq!(told(rust).as_deref(), Some("on purpose"));
+        let go = "2026/11/28 the key is secret\nfatal error: all goroutines are asleep - deadlock!\n\ngoroutine 1 [chan]";
+        assert_eq!(told(go).as_deref(), Some("fatal error: all goroutines are asleep - deadlock!"));
+        let panic = "panic: on purpose\n\ngoroutine 8 [running]:\npanic: another";
+        assert_eq!(told(panic).as_deref(), Some("panic: on purpose"));
+        assert_eq!(told("the key is secret\nthread of talk\n"), None);
+        let long = format!("panic: {}", "ä".repeat(2_000));
+        assert!(told(&long).is_some_and(|text| text.len() <= LAST_WORDS_BYTES_MAX));
+    }
 }

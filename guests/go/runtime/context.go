@@ -50,6 +50,9 @@ func (c *callContext) all() map[string]any {
 	if vars, is := values[RUNTIME_CTX_VARS]; is {
 		values[RUNTIME_CTX_VARS] = texts(vars)
 	}
+	if rate, is := values[RUNTIME_CTX_MATCH_TICK_RATE].(int64); is {
+		values[RUNTIME_CTX_MATCH_TICK_RATE] = int(rate)
+	}
 	for _, name := range []string{RUNTIME_CTX_HEADERS, RUNTIME_CTX_QUERY_PARAMS} {
 		if pairs, is := values[name].([]any); is {
 			lists := map[string][]string{}

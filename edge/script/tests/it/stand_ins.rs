@@ -79,6 +79,7 @@ fn libraries_that_a_module_could_come_to_are_there() {
         ("", "return state, loadstring('return bit' .. '32.band(5, 4) .. 1')()", "41"),
         ("local other = require('ot' .. 'her')", "return state, other .. ''", "2"),
         ("local other = require('other')", "return state, other .. ''", "2"),
+        ("local text = require('utf8')", "return state, text.len('ä') .. ''", "1"),
         // A game's own stands behind the library of its name.
         ("local bits = require('bit32')", "return state, tostring(bits.own)", "nil"),
         (
