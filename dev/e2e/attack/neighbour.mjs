@@ -64,11 +64,19 @@ function grpcCall() {
   });
 }
 
+/**
+ * A call that waits in a VM whose memory others use up is ended, and says so (docs/roadmap.md): how long that took counts as an
+ * answer does.
+ */
+function endedByOthers(error) {
+  if (!error.message.includes("memory was used up by another call while this one waited")) throw error;
+}
+
 const DO = {
   grpc: grpcCall,
   rpc: () => call("POST", "/v2/rpc/e2e_echo", bearer, '"x"'),
   read: () => call("POST", "/v2/rpc/e2e_read_nothing", bearer, '""'),
-  wait: () => call("POST", "/v2/rpc/e2e_count_nobody", bearer, '""'),
+  wait: () => call("POST", "/v2/rpc/e2e_count_nobody", bearer, '""').catch(endedByOthers),
   authenticate: () => logIn(device),
   register: () => logIn(unique("newcomer")),
   list: () => call("GET", "/v2/match?limit=10", bearer),

@@ -33,7 +33,7 @@ pub const IMAGE_BYTES_MAX: usize = 16 << 20;
 pub const WRITTEN_BYTES_MAX: usize = 4 << 20;
 
 /// Bytes of an instance that differ from the image's: with more it is left as it is, because to put them back takes time.
-const KEPT_BYTES_MAX: usize = 4 << 20;
+pub const KEPT_BYTES_MAX: usize = 4 << 20;
 
 /// Pages that have to be the same: to give back fewer is not worth a system call.
 const SAME_PAGES_MIN: usize = 8;
