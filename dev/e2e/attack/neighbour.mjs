@@ -64,6 +64,8 @@ function grpcCall() {
   });
 }
 
+const wait = () => call("POST", "/v2/rpc/e2e_count_nobody", bearer, '""');
+
 /**
  * A call that waits in a VM whose memory others use up is ended, and says so (docs/roadmap.md): how long that took counts as an
  * answer does.
@@ -76,7 +78,8 @@ const DO = {
   grpc: grpcCall,
   rpc: () => call("POST", "/v2/rpc/e2e_echo", bearer, '"x"'),
   read: () => call("POST", "/v2/rpc/e2e_read_nothing", bearer, '""'),
-  wait: () => call("POST", "/v2/rpc/e2e_count_nobody", bearer, '""').catch(endedByOthers),
+  wait,
+  wait_or_end: () => wait().catch(endedByOthers),
   authenticate: () => logIn(device),
   register: () => logIn(unique("newcomer")),
   list: () => call("GET", "/v2/match?limit=10", bearer),

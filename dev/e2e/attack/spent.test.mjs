@@ -98,7 +98,7 @@ test("modules that load for a second are loaded once more beside the batch, not 
 
 /** No core and no batch runs scripts, so that all calls are at the two callers. */
 test("modules that load for a second are loaded once more beside a caller, not before the calls behind", throngOnly, () =>
-  attack("fill", ["rpc", "read", "wait"], {
+  attack("fill", ["rpc", "read", "wait_or_end"], {
     "runtime.core_slice_us": 0,
     "runtime.batch_slice_us": 0,
   }));

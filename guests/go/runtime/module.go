@@ -102,12 +102,7 @@ func throngCall(length uint32) uint32 {
 		status = 1
 	}
 	wire.Give(bytes)
-	if answer = bytes; cap(answer) > wire.BytesKept {
-		answer = nil
-	}
-	if cap(received) > wire.BytesKept {
-		received = nil
-	}
+	received, answer = wire.Kept(received), wire.Kept(bytes)
 	return status
 }
 

@@ -10,8 +10,8 @@ import (
 // Version is the version of the convention.
 const Version = 1
 
-// BytesKept is how much memory of what goes over the border is kept for the next time.
-const BytesKept = 64 << 10
+// bytesKept is how much memory of what goes over the border is kept for the next time.
+const bytesKept = 64 << 10
 
 //go:wasmimport throng call
 func hostCall(at unsafe.Pointer, length uint32) uint32
@@ -41,9 +41,9 @@ func Give(bytes []byte) {
 // over both.
 var asked, answered []byte
 
-// kept is a buffer that is kept for the next time, unless it is large.
-func kept(buffer []byte) []byte {
-	if cap(buffer) > BytesKept {
+// Kept is a buffer that is kept for the next time, unless it is large.
+func Kept(buffer []byte) []byte {
+	if cap(buffer) > bytesKept {
 		return nil
 	}
 	return buffer
@@ -95,6 +95,6 @@ func finish(call []byte, wanted bool) (value any, err error) {
 	case wanted:
 		value, err = Decode(answer[1:])
 	}
-	asked, answered = kept(call), kept(answer)
+	asked, answered = Kept(call), Kept(answer)
 	return value, err
 }
