@@ -151,7 +151,7 @@ pub struct DirectoryCounters {
     pub online_refused_count: u64,
     /// Events that were older than what is known, or about unknown matches.
     pub events_stale_count: u64,
-    /// Values of labels that queries cannot find, because of [`Fields`]' limits.
+    /// Values of labels that queries cannot find, because of [`crate::query::Fields`]' limits.
     pub label_values_skipped_count: u64,
 }
 
