@@ -325,6 +325,12 @@ pub fn end_slice() -> bool {
     })
 }
 
+/// Takes the rest of its slice from a piece that is about to yield: if it paused before, it would be gone on with
+/// without what it has asked for, and would yield later as if by itself.
+pub(crate) fn give_up_slice() {
+    CALL.with(|call| call.slice_look_ns.set(u64::MAX));
+}
+
 /// Says whether the running call is where it must not pause.
 pub(crate) fn set_held(is_held: bool) {
     CALL.with(|call| call.is_held.set(is_held));

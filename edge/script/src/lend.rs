@@ -8,6 +8,8 @@ use game::guest::{Ask, Host};
 use game::host::HostFunction;
 use scoped_tls_hkt::{ReborrowMut, scoped_thread_local};
 
+use crate::budget;
+
 struct Lent<'a>(&'a mut (dyn Host + 'a));
 
 impl<'a> ReborrowMut<'a> for Lent<'_> {
@@ -30,8 +32,9 @@ pub(crate) struct Asked {
     pub(crate) ask: Ask,
 }
 
-/// Keeps what a call asks until its coroutine has yielded.
+/// Keeps what a call asks until its coroutine has yielded, which is the next that it does.
 pub(crate) fn put_asked(asked: Asked) {
+    budget::give_up_slice();
     ASKED.set(Some(asked));
 }
 

@@ -347,6 +347,22 @@ fn a_call_pauses_where_lua_can_be_interrupted_and_nowhere_else() {
     }
 }
 
+/// Luau looks at the clock once in so many turns; a call that has asked when it looks is about to yield as it is.
+#[test]
+fn a_call_that_has_asked_is_not_paused_before_it_waits() {
+    let mut host = TestHost::default();
+    let body = "for turn = 1, tonumber(payload) do end return nk.match_signal('m', 'a')";
+    let mut scripts = scripts_with(&[("ask", body)], shared(), &mut host);
+    for turns in 0..64 {
+        let begun = begin(&mut scripts, &mut host, ("ask", 1), &turns.to_string());
+        let (call, (_, step)) = (begun.0, go_on(&mut scripts, &mut host, begun));
+        assert_eq!(asked(step), "a", "after {turns} turns");
+        let step = scripts.resume(&mut host, call, answer("x"));
+        let (_, step) = go_on(&mut scripts, &mut host, (call, step));
+        assert_eq!(ended(step), "x", "after {turns} turns");
+    }
+}
+
 #[test]
 fn the_budget_is_that_of_all_slices_and_who_is_cancelled_runs_no_more() {
     let mut host = TestHost::default();
