@@ -50,9 +50,10 @@ test("the machine tells of time and is told of numbers", options, async () => {
 });
 
 test("what is not there, and what is wrong, is an error that says so", options, async () => {
-  const { missing, wrong } = await run("refused");
+  const { missing, wrong, none } = await run("refused");
   assert.match(missing, /leaderboard/i);
   assert.match(wrong, /id/i);
+  assert.match(none, /for none has returned no match/);
 });
 
 const post = async (id, body, headers = {}) => {

@@ -219,11 +219,14 @@ func callMatch(ctx *callContext, kind, name string, arguments []any) (any, error
 		if running, err = open(ctx, log, nil, nk); err != nil {
 			return nil, err
 		}
+		if running == nil {
+			return nil, errorf("what RegisterMatch was given for %s has returned no match, and no error", name)
+		}
 		params, _ := first.(map[string]any)
 		rate, label := 0, ""
 		state, rate, label = running.MatchInit(ctx, log, nil, nk, params)
 		if state == nil {
-			return nil, errors.New("MatchInit has returned no state")
+			return nil, errorf("MatchInit of %s has returned no state", name)
 		}
 		return []any{rate, label}, nil
 	}

@@ -28,7 +28,9 @@ func InitModule(ctx context.Context, logger runtime.Logger, db *sql.DB, nk runti
 			return err
 		}
 	}
-	return nil
+	return initializer.RegisterMatch("none", func(context.Context, runtime.Logger, *sql.DB, runtime.NakamaModule) (runtime.Match, error) {
+		return nil, nil
+	})
 }
 
 // first gives the first of these errors that is one.
@@ -158,5 +160,6 @@ func sized(_ context.Context, _ runtime.Logger, _ *sql.DB, _ runtime.NakamaModul
 func refused(ctx context.Context, _ runtime.Logger, _ *sql.DB, nk runtime.NakamaModule, _ string) (string, error) {
 	_, missing := nk.Call("leaderboard_create", "best", true)
 	wrong := nk.LinkDevice(ctx, "no id", "device-0123456789")
-	return answer(map[string]any{"missing": fmt.Sprint(missing), "wrong": fmt.Sprint(wrong)}, nil)
+	_, none := nk.MatchCreate(ctx, "none", nil)
+	return answer(map[string]any{"missing": fmt.Sprint(missing), "wrong": fmt.Sprint(wrong), "none": fmt.Sprint(none)}, nil)
 }
