@@ -25,6 +25,7 @@ use crate::encoding::{self, Writer};
 use crate::failure::{self, Circumstances, Stop};
 use crate::imports;
 use crate::local::Kind;
+use crate::mappings::Place;
 use crate::memory::{Bound, Held};
 use crate::modules::Module;
 use crate::wasi::Wasi;
@@ -52,6 +53,8 @@ pub(crate) struct State {
     /// that keeps a core.
     pub(crate) asks_others: bool,
     pub(crate) may_wait: bool,
+    #[expect(dead_code, reason = "given back when the instance is dropped")]
+    place: Place,
 }
 
 /// Why an instance has not shared what it has with others.
@@ -123,8 +126,11 @@ pub(crate) fn start(
     limits: &Limits,
     (bound, slice_us): (Bound, Option<u32>),
 ) -> std::result::Result<(Instance, Vec<(Kind, String)>), ScriptError> {
+    let place =
+        Place::take(bound.is_match).map_err(|refusal| failure::raised(&module.title, refusal))?;
     let of_start = bound.clone();
     let state = State {
+        place,
         module: Arc::clone(module),
         asks_others: bound.is_match || slice_us.is_some(),
         held: Held::new(bound),

@@ -18,6 +18,7 @@ mod failure;
 mod imports;
 mod instance;
 mod local;
+mod mappings;
 mod matches;
 mod memory;
 mod modules;
@@ -25,4 +26,5 @@ mod ticker;
 mod wasi;
 
 pub use calls::{WasmLimits, WasmScripts};
+pub use mappings::MAPPINGS_PER_INSTANCE;
 pub use modules::{LoadError, Modules};

@@ -11,7 +11,7 @@ use game::node::NodeId;
 use game::value::Value;
 use script::budget::VmMemory;
 use uuid::Uuid;
-use wasm::WasmScripts;
+use wasm::{MAPPINGS_PER_INSTANCE, WasmScripts};
 
 use crate::guest::Part::{Int, List, Text};
 use crate::guest::{Part, guest_with};
@@ -190,6 +190,21 @@ fn a_match_is_small() {
         assert_eq!(ended(step), Ok(MatchReturned::GoesOn));
     }
     assert_eq!(running.memory_bytes(), 3 * 65_536);
+}
+
+/// What is reckoned for a match of the mappings that the process may have is what it takes of them. (The tests beside
+/// this one have some as well.)
+#[test]
+fn a_match_takes_no_more_mappings_than_are_reckoned_for_it() {
+    const MATCHES: usize = 500;
+    let mappings = || std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
+    let mut host = TestHost::default();
+    let mut scripts = load(&arena(""), &mut host);
+    let before = mappings();
+    let running: Vec<_> = (0..MATCHES).map(|_| open(&mut host, &mut scripts)).collect();
+    let taken = mappings() - before;
+    assert!(taken > MATCHES, "{taken}");
+    assert!(taken <= MATCHES * MAPPINGS_PER_INSTANCE, "{taken} for {}", running.len());
 }
 
 #[test]
