@@ -1,8 +1,8 @@
 /**
  * Guests in WebAssembly that want everything, or break what guests and server have agreed on: loops, memory without
  * end, recursion, wrong places and lengths, wrong arguments, sleep, log lines; as RPC functions with a neighbour
- * beside them, and in a match beside one that watches its ticks. And what many matches that do nothing take, in every
- * language.
+ * beside them, and in a match beside one that watches its ticks. What many matches that do nothing take, in every
+ * language; and matches until there is no more room for one.
  *
  * The modules are built here (`../wasm/hostile.rs`, `examples/`); without their toolchains the tests are left out.
  */
@@ -202,3 +202,37 @@ for (const [language, { count: matches, kbMax }] of Object.entries(MATCHES)) {
     }
   });
 }
+
+/**
+ * The mappings of a process are the kernel's limit for whoever allocates (`vm.max_map_count`). Not looked at where a
+ * machine allows so many that no number of matches within reason takes them.
+ */
+const MAPPINGS_MAX = Number(readFileSync("/proc/sys/vm/max_map_count", "utf8"));
+const tooMany = MAPPINGS_MAX > 100_000 && "vm.max_map_count is far more than the matches of this test take";
+test("matches that take a process's memory mappings", { skip: throngOnly.skip ?? (missingRust() || tooMany) }, async (context) => {
+  const options = { "match.matches_max": MAPPINGS_MAX, "runtime.all_memory_max_bytes": 64 * 1024 * MIB };
+  const { server, rpc, stop } = await start(GAMES.rust.build, { beside: "dev/e2e/modules", options });
+  try {
+    const { result } = await besideNeighbour(server, async () => {
+      let [made, refusal] = [0, undefined];
+      await inParallel(8, 8, async () => {
+        while (!refusal) {
+          const { status, text } = await rpc("arena", "{}");
+          if (status === 200) made += 1;
+          else refusal = text;
+        }
+      });
+      const mappings = readFileSync(`/proc/${server.child.pid}/maps`, "utf8").split("\n").length;
+      // Threads that begin now need some, and a call its instance.
+      for (let scrapes = 0; scrapes < 3; scrapes++) assert.ok((await server.counters()).has("match_memory_bytes"));
+      return { made, refusal, mappings };
+    });
+    const { made, refusal, mappings } = result;
+    context.diagnostic(`${made} matches with ${mappings} of ${MAPPINGS_MAX} mappings, then: ${refusal}`);
+    assert.match(refusal, /vm\.max_map_count/);
+    assert.ok(mappings > MAPPINGS_MAX / 4 && mappings < (MAPPINGS_MAX * 7) / 8, `${mappings} mappings`);
+  } finally {
+    // It ends in order, which takes threads as well.
+    await stop();
+  }
+});

@@ -325,8 +325,8 @@ pub fn end_slice() -> bool {
     })
 }
 
-/// Takes the rest of its slice from a piece that is about to yield: if it paused before, it would be gone on with
-/// without what it has asked for, and would yield later as if by itself.
+/// Takes the rest of its slice from a piece that has asked and is about to yield. A pause before that would be taken for
+/// the wait: the answer would be lost, and the wait itself be one for nothing.
 pub(crate) fn give_up_slice() {
     CALL.with(|call| call.slice_look_ns.set(u64::MAX));
 }

@@ -124,6 +124,11 @@ pub(crate) fn raised(module: &str, message: impl Into<String>) -> ScriptError {
     }
 }
 
+/// An error of our own words: there is no room for another instance.
+pub(crate) fn no_room(module: &str, message: String) -> ScriptError {
+    ScriptError { kind: ScriptFailure::OutOfMemory, ..raised(module, message) }
+}
+
 /// The error of something that is not there.
 pub(crate) fn not_found(message: impl Into<String>) -> ScriptError {
     ScriptError {

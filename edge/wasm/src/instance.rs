@@ -127,7 +127,7 @@ pub(crate) fn start(
     (bound, slice_us): (Bound, Option<u32>),
 ) -> std::result::Result<(Instance, Vec<(Kind, String)>), ScriptError> {
     let place =
-        Place::take(bound.is_match).map_err(|refusal| failure::raised(&module.title, refusal))?;
+        Place::take(bound.is_match).map_err(|refusal| failure::no_room(&module.title, refusal))?;
     let of_start = bound.clone();
     let state = State {
         place,

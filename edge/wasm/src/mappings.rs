@@ -1,7 +1,8 @@
 //! How many instances may live at once: each takes a few of the mappings that a process may have
 //! (`vm.max_map_count`), and with the last of them the next large allocation of the whole server would fail,
-//! whoever asked for it. So instances of matches begin while those of all instances are less than three quarters, and
-//! instances for calls, which would be kept waiting by matches, while they are less than seven eighths.
+//! whoever asked for it. So a match begins while those of all instances are less than three
+//! quarters, and an instance for calls while they are less than seven eighths: matches alone never keep calls from
+//! beginning.
 //!
 //! In: that an instance begins, or is gone. Not here: its memory (`memory`).
 //!
