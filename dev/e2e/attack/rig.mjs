@@ -113,7 +113,8 @@ async function rawConnection(server, port = server.port) {
  * Runs `harm` while a neighbour plays, and asserts that no answer took the neighbour `ms` or longer. Gives what
  * `harm` gives and the neighbour's report by kind, each as `summary` of machine.mjs gives it.
  * `kinds`: what the neighbour does in turns, of `rpc`, `read` and `wait` (an RPC that needs the database, one that waits
- * for a room: both are run by callers), `wait_or_end` (the same, which others may end by using up its VM's memory), `authenticate`, `register`, `socket`, `list`, `grpc`.
+ * for a room: both are run by callers), `wait_or_end` (the same, which others may end by using up its VM's memory),
+ * `authenticate`, `register`, `socket`, `list`, `grpc`.
  */
 export async function besideNeighbour(
   server,

@@ -110,7 +110,7 @@ struct Call {
     slice_look_ns: Cell<u64>,
     /// What the CPU clock showed at the first such look.
     slice_cpu_ns: Cell<Option<u64>>,
-    /// Modules are half made.
+    /// Modules are half made, or it has asked and is about to wait.
     is_held: Cell<bool>,
     /// It was asked to yield; it may not have been able to.
     was_paused: Cell<bool>,
@@ -325,13 +325,7 @@ pub fn end_slice() -> bool {
     })
 }
 
-/// Takes the rest of its slice from a piece that has asked and is about to yield. A pause before that would be taken for
-/// the wait: the answer would be lost, and the wait itself be one for nothing.
-pub(crate) fn give_up_slice() {
-    CALL.with(|call| call.slice_look_ns.set(u64::MAX));
-}
-
-/// Says whether the running call is where it must not pause.
+/// Says whether the running call is where it must not pause, until its next piece begins.
 pub(crate) fn set_held(is_held: bool) {
     CALL.with(|call| call.is_held.set(is_held));
 }

@@ -32,9 +32,10 @@ pub(crate) struct Asked {
     pub(crate) ask: Ask,
 }
 
-/// Keeps what a call asks until its coroutine has yielded, which is the next that it does.
+/// Keeps what a call asks until its coroutine has yielded, which is the next that it does: a pause before that would be
+/// taken for the wait, and the answer would be lost.
 pub(crate) fn put_asked(asked: Asked) {
-    budget::give_up_slice();
+    budget::set_held(true);
     ASKED.set(Some(asked));
 }
 
