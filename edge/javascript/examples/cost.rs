@@ -26,7 +26,7 @@ use used::used_bytes;
 
 /// The server's own.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 const CALLS: u32 = 20_000;
 const MATCHES: u32 = 1_000;

@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 // The server's own, as it decides what small blocks cost.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 const MODULES: [(&str, &str); 2] = [
     (

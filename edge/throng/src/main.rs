@@ -11,7 +11,7 @@
 
 /// Everything here is many small objects of short life on few threads.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 mod check;
 mod cli;

@@ -28,7 +28,7 @@ use uuid::Uuid;
 use wasm::{Modules, WasmScripts};
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 const CALLS: u32 = 10_000;
 const MATCHES: u32 = 1_000;

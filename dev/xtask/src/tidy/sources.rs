@@ -32,6 +32,8 @@ fn finding(file: &File, what: impl Into<String>) -> Finding {
 
 /// Where unsafe code may be, each with its reason.
 const UNSAFE: &[&str] = &[
+    // The program's allocator.
+    "edge/allocator/src/lib.rs",
     // The two drivers, and the memory that is lent to the kernel.
     "edge/engine/src/uring/",
     "edge/engine/src/poll.rs",
@@ -62,8 +64,15 @@ const UNSAFE: &[&str] = &[
 ];
 
 /// The crates that may hold unsafe code.
-const UNSAFE_CRATES: [&str; 6] =
-    ["edge/engine/", "edge/fiber/", "edge/heap/", "edge/pages/", "edge/samepage/", "edge/tables/"];
+const UNSAFE_CRATES: [&str; 7] = [
+    "edge/allocator/",
+    "edge/engine/",
+    "edge/fiber/",
+    "edge/heap/",
+    "edge/pages/",
+    "edge/samepage/",
+    "edge/tables/",
+];
 
 /// Every crate but [`UNSAFE_CRATES`] forbids unsafe code; nobody else allows it, and in them only
 /// what [`UNSAFE`] names holds any. Guests are not looked at: they call the host across WebAssembly's
