@@ -1,11 +1,11 @@
 //! The program's allocator: mimalloc, with large blocks of zeroes that take no memory until they are written.
 //!
-//! mimalloc hands out a block of zeroes as the kernel has given it, but writes zeroes where one was in use before. For
-//! an instance in Go that is most of its 130 KB of tables (an entry for every function of the module, of which few are
-//! ever asked for): whether 1,000 matches took 35 MB more or less was up to how much the compiler had used before them.
-//! Here the kernel takes the pages of such a block back, and gives others, of zeroes, to whoever writes to them.
+//! mimalloc hands out a block of zeroes as the kernel has given it, but writes zeroes where one was in use before. An
+//! instance in Go has 50 KB for its table of functions, of which it never touches the half: in most matches those were
+//! pages of zeroes. Here the kernel takes the pages of such a block back, and gives others to whoever writes to them.
 //!
-//! In: requests of `alloc`. Out: blocks. Not here: where a VM's memory is counted (`heap`, `edge/script`). A crate of its
+//! In: requests of `alloc`. Out: blocks; and what a thread has freed, for the system ([`trim`]). Not here: when that is
+//! worth it (`reactor`, `edge/throng`), where a VM's memory is counted (`heap`, `edge/script`). A crate of its
 //! own because an allocator takes `unsafe`.
 //!
 //! Source: madvise(2), `MADV_DONTNEED`.
@@ -14,12 +14,24 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 
+// Only for its library: its binding stands behind a feature that would compile it anew.
+use libmimalloc_sys as _;
 use mimalloc::MiMalloc;
 use rustix::mm::Advice;
 
 /// From here on a block of zeroes is left to the kernel, bytes: for fewer a system call, and a fault for each of its
 /// pages that is written, cost more than the zeroes.
 pub const UNTOUCHED_BYTES_MIN: usize = 32 << 10;
+
+unsafe extern "C" {
+    /// Source: mimalloc.h, `mi_collect(bool force)`.
+    safe fn mi_collect(force: bool);
+}
+
+/// Gives back to the system what this thread has freed, and what threads that have ended had: the allocator keeps it.
+pub fn trim() {
+    mi_collect(true);
+}
 
 /// To be the program's `#[global_allocator]`.
 #[derive(Clone, Copy, Debug)]

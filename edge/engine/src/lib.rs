@@ -37,8 +37,6 @@ mod engine;
 mod files;
 mod listen;
 mod mailbox;
-#[allow(unsafe_code, reason = "declares the allocator's function, which is safe to call")]
-mod memory;
 #[cfg(target_os = "linux")]
 mod namespace;
 #[allow(unsafe_code, reason = "registers sockets with the poller")]

@@ -495,7 +495,7 @@ impl<M: Send + 'static> Driver<M> for Poll {
     }
 
     fn trim_memory(&mut self) {
-        crate::memory::trim();
+        allocator::trim();
     }
 }
 

@@ -40,8 +40,6 @@ const UNSAFE: &[&str] = &[
     "edge/engine/src/block.rs",
     // Calls that neither std nor rustix wraps: recvmmsg, UDP offload, multishot receives, AF_XDP, bpf.
     "edge/engine/src/datagram/",
-    // The declaration of an allocator's function.
-    "edge/engine/src/memory.rs",
     // Asks the kernel for what it has counted of a thread and of a connection.
     "edge/engine/src/accounting.rs",
     "edge/engine/src/stamp.rs",

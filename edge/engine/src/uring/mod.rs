@@ -579,7 +579,7 @@ impl<M: Send + 'static> Driver<M> for Uring {
     }
 
     fn trim_memory(&mut self) {
-        crate::memory::trim();
+        allocator::trim();
     }
 }
 

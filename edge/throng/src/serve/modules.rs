@@ -71,6 +71,8 @@ impl Code {
         [sources.content(), &bundle.content(), wasm.content()].iter().for_each(|it| all.join(it));
         let edition = Edition { version, hash: all.short() };
         let (sources, bundle, wasm) = (Arc::new(sources), Arc::new(bundle), Arc::new(wasm));
+        // A compiler uses tens of megabytes, of which nobody but this thread would ever have anything again.
+        allocator::trim();
         Ok(Self { edition, sources, bundle, wasm })
     }
 
