@@ -11,10 +11,13 @@ import { besideNeighbour, inParallel, NEIGHBOUR_MS_MAX, startVictim } from "./ri
 const MIB = 1 << 20;
 /** A tick of the match that watches comes every so often. */
 const TICK_MS = 50;
+/** Lines of its scripts, and lines about their failures, that each thread logs in a second. */
+const LOG_LINES_MAX = 100;
 
 let server;
 before(async () => {
-  if (!throngOnly.skip) server = await startVictim({ options: { "engine.rooms": 1 } });
+  const options = { "engine.rooms": 1, "runtime.log_lines_per_second_max": LOG_LINES_MAX };
+  if (!throngOnly.skip) server = await startVictim({ options });
 });
 after(() => server?.stop());
 
@@ -97,6 +100,20 @@ test("a match that makes matches, which make more, leaves the others their ticks
 test("a flood of log lines is cut", throngOnly, async () => {
   await besideNeighbour(server, () => inParallel(4, 1, () => rpc("greedy_log")));
   assert.ok((await server.counters()).of("script_log_dropped") > 50_000);
+});
+
+test("a flood of failures is logged in part", throngOnly, async () => {
+  const [failures, lines] = [10_000, server.heard(/rpc failed: /)];
+  const dropped = async () => (await server.counters()).of("script_log_dropped");
+  const [before, start] = [await dropped(), Date.now()];
+  const { result } = await besideNeighbour(server, () => inParallel(failures, 16, () => rpc("hostile_fail")));
+  for (const answer of result) assert.equal(answer.status, 500, answer.text);
+  const seconds = (Date.now() - start) / 1_000;
+  const [left, said] = [(await dropped()) - before, lines.length];
+  console.log(`${failures} failures in ${seconds.toFixed(1)} s: ${said} lines`);
+  assert.equal(said + left, failures);
+  // Each of the threads that run such calls has a second begun, and one that ends.
+  assert.ok(said < LOG_LINES_MAX * 4 * (seconds + 2), `${said} lines`);
 });
 
 test("what a call replaces is its own", throngOnly, async () => {

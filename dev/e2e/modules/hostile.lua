@@ -10,6 +10,10 @@ nk.register_rpc(function(_ctx, _payload)
 end, "hostile_spin")
 
 nk.register_rpc(function(_ctx, _payload)
+  error("on purpose")
+end, "hostile_fail")
+
+nk.register_rpc(function(_ctx, _payload)
   while true do
     pcall(function()
       while true do

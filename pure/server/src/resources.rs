@@ -563,21 +563,81 @@ const LOG_LINE_BYTES_MAX: usize = 16 * 1024;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The log lines of one thread's scripts: so many a second (`runtime.log_lines_per_second_max`).
+/// Log lines of one kind on one thread: so many a second (`runtime.log_lines_per_second_max`).
+#[derive(Debug)]
+struct Lines {
+    /// What they are, in words.
+    what: &'static str,
+    max: u32,
+    count: u32,
+    /// The second that they are counted in.
+    since_ns: u64,
+    /// Left out since it was last said.
+    unsaid: u64,
+}
+
+impl Lines {
+    fn new(what: &'static str, max: u32) -> Self {
+        Self { what, max, count: 0, since_ns: 0, unsaid: 0 }
+    }
+
+    /// Begins another second if the last one is over.
+    fn turn(&mut self, now: Now) {
+        if now.mono_ns.saturating_sub(self.since_ns) < SECOND_NS {
+            return;
+        }
+        (self.since_ns, self.count) = (now.mono_ns, 0);
+        if self.unsaid > 0 {
+            tracing::warn!(
+                lines = self.unsaid,
+                "more than {} {} in a second, the others were dropped; \
+                 runtime.log_lines_per_second_max moves this limit",
+                self.max,
+                self.what
+            );
+            self.unsaid = 0;
+        }
+    }
+
+    /// Whether there is room for a line in this second; it is taken then.
+    fn take(&mut self) -> bool {
+        let has_room = self.count < self.max;
+        self.count += u32::from(has_room);
+        self.unsaid += u64::from(!has_room);
+        has_room
+    }
+}
+
+/// What one thread logs for its scripts: their own lines, and beside them those of what has failed, so that neither can
+/// hide the other. Whoever calls a function that fails may do so as often as they like.
 #[derive(Debug)]
 pub(crate) struct ScriptLog {
-    lines_max: u32,
-    lines: u32,
-    since_ns: u64,
-    /// Lines dropped since it was last said.
-    unsaid: u64,
+    own: Lines,
+    failures: Lines,
     /// All lines dropped, for `/metrics`.
     pub(crate) dropped_count: u64,
 }
 
 impl ScriptLog {
     fn new(lines_max: u32) -> Self {
-        Self { lines_max, lines: 0, since_ns: 0, unsaid: 0, dropped_count: 0 }
+        Self {
+            own: Lines::new("lines of scripts", lines_max),
+            failures: Lines::new("failures of scripts", lines_max),
+            dropped_count: 0,
+        }
+    }
+
+    /// A turn of the thread begins.
+    pub(crate) fn turn(&mut self, now: Now) {
+        self.failures.turn(now);
+        self.own.turn(now);
+    }
+
+    /// Whether there is room in the log for a line about a function of a script that has failed.
+    pub(crate) fn has_room_for_failure(&mut self) -> bool {
+        let has_room = self.failures.take();
+        self.dropped_count += u64::from(!has_room);
+        has_room
     }
 
     /// A line of a script, in the server's log if there is room for it in this second.
@@ -591,35 +651,17 @@ impl ScriptLog {
         if is_debug && !tracing::enabled!(target: "script", tracing::Level::DEBUG) {
             return;
         }
-        if now.mono_ns.saturating_sub(self.since_ns) >= SECOND_NS {
-            self.since_ns = now.mono_ns;
-            self.lines = 0;
-            self.say_dropped();
-        }
-        if self.lines >= self.lines_max {
-            self.unsaid += 1;
+        self.own.turn(now);
+        if !self.own.take() {
             self.dropped_count += 1;
             return;
         }
-        self.lines += 1;
         let text = text.get(..text.floor_char_boundary(LOG_LINE_BYTES_MAX)).unwrap_or(text);
         match level {
             LogLevel::Debug => tracing::debug!(target: "script", version = version.0, "{text}"),
             LogLevel::Info => tracing::info!(target: "script", version = version.0, "{text}"),
             LogLevel::Warn => tracing::warn!(target: "script", version = version.0, "{text}"),
             LogLevel::Error => tracing::error!(target: "script", version = version.0, "{text}"),
-        }
-    }
-
-    fn say_dropped(&mut self) {
-        if self.unsaid > 0 {
-            tracing::warn!(
-                lines = self.unsaid,
-                "scripts logged more than {} lines in a second, the others were dropped; \
-                 runtime.log_lines_per_second_max moves this limit",
-                self.lines_max
-            );
-            self.unsaid = 0;
         }
     }
 }

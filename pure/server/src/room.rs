@@ -561,6 +561,7 @@ impl Handler for Room {
     type Mail = Mail;
 
     fn handle(&mut self, now: Now, input: Input<'_, Mail>, out: &mut Output<Mail>) {
+        self.resources.script_log.turn(now);
         match input {
             Input::Mail(mail) => self.mail(now, self.me.open(mail)),
             Input::Wake => self.wake(now, out),

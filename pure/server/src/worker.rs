@@ -421,7 +421,7 @@ impl Worker {
 
     /// What an RPC function has returned, as its client gets it.
     fn rpc_result(
-        &self,
+        &mut self,
         (id, version): Named<'_>,
         result: Result<Returned, ScriptError>,
     ) -> Result<Option<bytes::Bytes>, ScriptError> {
@@ -445,17 +445,19 @@ impl Worker {
                 | ScriptFailure::Shed => {}
             }
             // Where it is from is looked for only if that is logged: who refuses may do so often.
-            let place = || self.place("rpc", id, error);
             if is_meant {
                 tracing::debug!(
                     id,
-                    location = place(),
+                    location = self.place("rpc", id, error),
                     version = version.0,
                     "rpc answered: {error}"
                 );
             } else if error.kind != ScriptFailure::NotFound {
                 self.stats.guest_errors.note(version);
-                tracing::warn!(id, location = place(), version = version.0, "rpc failed: {error}");
+                if self.resources.script_log.has_room_for_failure() {
+                    let location = self.place("rpc", id, error);
+                    tracing::warn!(id, location, version = version.0, "rpc failed: {error}");
+                }
             }
         }
         result
@@ -617,6 +619,7 @@ impl Handler for Worker {
     type Mail = Mail;
 
     fn handle(&mut self, now: Now, input: Input<'_, Mail>, out: &mut Output<Mail>) {
+        self.resources.script_log.turn(now);
         match input {
             Input::Mail(mail) => self.mail(now, mail, out),
             Input::TurnEnd => {

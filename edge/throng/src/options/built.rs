@@ -391,8 +391,9 @@ const FIRST: &[Opt] = &[
         "runtime.log_lines_per_second_max",
         number(1, 1_000_000, "lines"),
         "1000",
-        "Lines that the scripts of one thread may log in a second, `print` included. What is more \
-         is dropped, counted, and said once a second.",
+        "Lines that the scripts of one thread may log in a second, `print` included; and as many \
+         may be about functions and matches of scripts that have failed. What is more is dropped, \
+         counted, and said once a second.",
     )
     .ours(),
     row(

@@ -227,8 +227,10 @@ impl Room {
             return format!("not found: no module \"{module}\" returns the callbacks of a match");
         }
         self.count_failure(error, version);
-        let (location, version) = (&error.location, version.0);
-        tracing::error!(module, location, version, "match_init failed: {error}");
+        if self.resources.script_log.has_room_for_failure() {
+            let (location, version) = (&error.location, version.0);
+            tracing::error!(module, location, version, "match_init failed: {error}");
+        }
         error.to_string()
     }
 
@@ -519,11 +521,13 @@ impl Room {
         let players = self.streams.close(&Key::Authoritative(id));
         if let Some(error) = error {
             self.count_failure(error, ended.version);
-            tracing::error!(
-                match_id = %ended.id.uuid, module = %ended.module, location = error.location, version,
-                players = players.len(),
-                "a match callback failed, the match is stopped: {error}"
-            );
+            if self.resources.script_log.has_room_for_failure() {
+                tracing::error!(
+                    match_id = %ended.id.uuid, module = %ended.module, location = error.location, version,
+                    players = players.len(),
+                    "a match callback failed, the match is stopped: {error}"
+                );
+            }
             for member in players.members() {
                 self.outbox.one(member, Bytes::new(), Then::Close(CloseCause::MatchFailed));
             }

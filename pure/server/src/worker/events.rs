@@ -113,29 +113,31 @@ impl Worker {
 
     /// A handler has heard of its event.
     pub(super) fn event_ended(
-        &self,
+        &mut self,
         (name, version): Named<'_>,
         result: Result<Returned, ScriptError>,
     ) {
         if let Err(error) = result {
             self.stats.event_errors.up();
-            let place = || self.place("", name, &error);
             if hooks::is_meant(&error) {
                 tracing::debug!(
                     name,
                     code = error.code,
-                    location = place(),
+                    location = self.place("", name, &error),
                     version = version.0,
                     "the handler of an event ended: {error}"
                 );
             } else {
                 self.stats.guest_errors.note(version);
-                tracing::warn!(
-                    name,
-                    location = place(),
-                    version = version.0,
-                    "the handler of an event failed: {error}"
-                );
+                if self.resources.script_log.has_room_for_failure() {
+                    let location = self.place("", name, &error);
+                    tracing::warn!(
+                        name,
+                        location,
+                        version = version.0,
+                        "the handler of an event failed: {error}"
+                    );
+                }
             }
         }
     }

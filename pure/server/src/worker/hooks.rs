@@ -286,7 +286,7 @@ impl Worker {
     }
 
     fn before_result(
-        &self,
+        &mut self,
         named: Named<'_>,
         result: Result<Returned, ScriptError>,
     ) -> Result<Option<Value>, ScriptError> {
@@ -301,31 +301,28 @@ impl Worker {
         }
     }
 
-    fn after_result(&self, named: Named<'_>, result: Result<Returned, ScriptError>) {
+    fn after_result(&mut self, named: Named<'_>, result: Result<Returned, ScriptError>) {
         if let Err(error) = &result {
             self.stats.overall_after_errors.up();
             self.log(named, "after", error);
         }
     }
 
-    fn log(&self, (id, version): Named<'_>, kind: &str, error: &ScriptError) {
-        let place = || self.place(kind, id, error);
+    fn log(&mut self, (id, version): Named<'_>, kind: &str, error: &ScriptError) {
         if is_meant(error) {
             tracing::debug!(
                 id,
                 code = error.code,
-                location = place(),
+                location = self.place(kind, id, error),
                 version = version.0,
                 "{kind}-hook refused: {error}"
             );
         } else {
             self.stats.guest_errors.note(version);
-            tracing::warn!(
-                id,
-                location = place(),
-                version = version.0,
-                "{kind}-hook failed: {error}"
-            );
+            if self.resources.script_log.has_room_for_failure() {
+                let location = self.place(kind, id, error);
+                tracing::warn!(id, location, version = version.0, "{kind}-hook failed: {error}");
+            }
         }
     }
 

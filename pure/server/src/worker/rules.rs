@@ -45,13 +45,15 @@ impl Worker {
             Ok(_) => Some(Value::Nil),
             Err(error) => {
                 self.stats.guest_errors.note(version);
-                let location = self.place("", name, &error);
-                tracing::warn!(
-                    name,
-                    location,
-                    version = version.0,
-                    "a rule of the zone failed, and the zone goes on without it: {error}"
-                );
+                if self.resources.script_log.has_room_for_failure() {
+                    let location = self.place("", name, &error);
+                    tracing::warn!(
+                        name,
+                        location,
+                        version = version.0,
+                        "a rule of the zone failed, and the zone goes on without it: {error}"
+                    );
+                }
                 None
             }
         };

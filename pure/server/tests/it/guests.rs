@@ -47,7 +47,17 @@ const RPCS: &str = "local nk = require('nakama')
         end
     end, 'unban')
     nk.register_rpc(function() for line = 1, 20 do nk.logger_info('line ' .. line) end end, 'log')
-    nk.register_rpc(function() for line = 1, 20 do print('line', line) end end, 'print')";
+    nk.register_rpc(function() for line = 1, 20 do print('line', line) end end, 'print')
+    nk.register_rpc(function() error('on purpose') end, 'fail')
+    nk.register_rpc(function() nk.match_create('unmade', {}) end, 'create_unmade')";
+
+/// A match that does not begin.
+const UNMADE: &str = "local M = {}
+    for _, name in ipairs({'join_attempt', 'join', 'leave', 'loop', 'terminate', 'signal'}) do
+        M['match_' .. name] = function() end
+    end
+    function M.match_init() error('on purpose') end
+    return M";
 
 /// A match that makes one like itself in each tick, and counts for its signal what it was refused.
 const BREEDER: &str = "local nk, M = require('nakama'), {}
@@ -65,7 +75,8 @@ const BREEDER: &str = "local nk, M = require('nakama'), {}
     return M";
 
 fn rig() -> Rig {
-    Rig::with(&Plan { modules: &[("arena.lua", ARENA), ("rpcs.lua", RPCS)], ..Plan::default() })
+    let modules = &[("arena.lua", ARENA), ("unmade.lua", UNMADE), ("rpcs.lua", RPCS)];
+    Rig::with(&Plan { modules, ..Plan::default() })
 }
 
 #[test]
@@ -213,4 +224,20 @@ fn scripts_log_a_bounded_number_of_lines_a_second() {
     assert_eq!(dropped, 15);
     rig.rpc("print", "");
     assert!(rig.stat("script_log_dropped") >= dropped + 15);
+}
+
+/// Whoever makes functions fail fills the log with so many lines, and hides none of the scripts' own.
+#[test]
+fn failures_of_scripts_are_logged_in_bounds_of_their_own() {
+    // What fails in a room has a line there, and one where the function was called.
+    for (id, lines) in [("fail", 50), ("create_unmade", 100)] {
+        let rig = rig();
+        for _ in 0..50 {
+            assert!(rig.rpc(id, "").contains("on purpose"));
+        }
+        let dropped = rig.stat("script_log_dropped");
+        assert!((lines - 20..lines).contains(&dropped), "{id}: {dropped}");
+        rig.rpc("log", "");
+        assert_eq!(rig.stat("script_log_dropped"), dropped + 15);
+    }
 }
