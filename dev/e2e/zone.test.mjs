@@ -216,11 +216,13 @@ describe("a zone of several rooms under load", throngOnly, () => {
 });
 
 describe("a zone with datagrams under load", throngOnly, () => {
+  const BY_DATAGRAM = ["--set", "transport=datagrams"];
+
   test("throng load flies pilots by UDP, who check what they are told as those of sockets do", async () => {
     const serve =
       "--engine.cores 2 --datagram.enabled true --datagram.port 0 --world.enabled true --world.side_m 512";
-    const args = ["--players", "20", "--set", "fleet=crowd", "--warmup", "1s", "--duration", "4s"];
-    const { stdout, result, page } = await load("zone-datagrams", { serve }, args);
+    const args = ["--players", "20", "--set", "fleet=crowd", "--warmup", "1s", "--duration", "4s", ...BY_DATAGRAM];
+    const { stdout, result, page } = await load("zone", { serve }, args);
     assert.match(stdout, /carried by: datagrams \(UDP\): [\d,]+ of [\d,]+ snapshots; \d+ of [\d,]+ datagrams were lost/);
     assert.ok(page.includes("carried by"));
     assert.deepEqual(result.errors, []);
@@ -233,8 +235,8 @@ describe("a zone with datagrams under load", throngOnly, () => {
   });
 
   test("a server without datagrams refuses them by name, and the run says so", async () => {
-    const args = ["--players", "2", "--ramp", "1s", "--warmup", "1s", "--duration", "1s"];
-    const failed = await load("zone-datagrams", {}, args).catch((error) => error);
+    const args = ["--players", "2", "--ramp", "1s", "--warmup", "1s", "--duration", "1s", ...BY_DATAGRAM];
+    const failed = await load("zone", {}, args).catch((error) => error);
     assert.ok(failed.code > 0, failed.stdout);
     assert.match(failed.stdout, /RPC function not found/);
   });

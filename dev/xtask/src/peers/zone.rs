@@ -130,7 +130,7 @@ const CASES: &[Case] = &[
     Case {
         name: "crowd-udp",
         title: "the same by datagrams",
-        load: "zone-datagrams --players 1000 --set fleet=crowd",
+        load: "zone --players 1000 --set fleet=crowd --set transport=datagrams",
         world: CROWD_UDP,
         warm_up_s: 20,
         counted_s: Some(30),

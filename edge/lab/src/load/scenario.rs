@@ -43,7 +43,6 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("ws-room-8", include_str!("../../../../scenarios/ws-room-8.toml")),
     ("match", include_str!("../../../../scenarios/match.toml")),
     ("zone", include_str!("../../../../scenarios/zone.toml")),
-    ("zone-datagrams", include_str!("../../../../scenarios/zone-datagrams.toml")),
     ("zone-churn", include_str!("../../../../scenarios/zone-churn.toml")),
 ];
 
@@ -252,6 +251,9 @@ pub struct StepForm {
     pub on_error: OnError,
     /// Which refusal is no failure but a reason to try again.
     pub retry: Option<Retry>,
+    /// Done only if these variables have these values.
+    #[serde(default)]
+    pub when: BTreeMap<String, String>,
 }
 
 /// A refusal that is part of the game: a seat that somebody else was faster to take. An answer

@@ -3,6 +3,7 @@
 //! the first connection.
 
 mod check;
+mod when;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -240,6 +241,7 @@ pub(crate) struct Request {
 pub(crate) fn compile(scenario: &Scenario, dials: &Dials) -> Result<Program, ScenarioError> {
     check(scenario)?;
     let mut compiler = Compiler::new(scenario, dials)?;
+    let scenario = &when::taken(scenario, &dials.vars)?;
     let mut sessions = Vec::new();
     for session in &scenario.sessions {
         sessions.push(compiler.session(session)?);
