@@ -289,6 +289,16 @@ const ROWS: &[Row] = &[
     ),
     of_run(
         (
+            "datagrams_lost",
+            Unit::Share,
+            Span::Counted,
+            "of the zone's datagrams for pilots, those that did not come",
+        ),
+        |run| run.zone.as_ref()?.lost_share(),
+        None,
+    ),
+    of_run(
+        (
             "staleness_p99",
             Unit::Time,
             Span::Counted,
@@ -707,7 +717,7 @@ mod tests {
     #[test]
     fn every_name_is_understood_and_stands_on_every_page() {
         let all = names(false);
-        assert_eq!(all.len(), names(true).len() + 30);
+        assert_eq!(all.len(), names(true).len() + 31);
         for name in &all {
             assert!(Metric::parse(name, false).is_ok(), "{name}");
         }

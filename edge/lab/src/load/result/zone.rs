@@ -310,6 +310,12 @@ impl ZoneSummary {
         (self.snapshots > 0).then(|| float(self.by_datagram) / float(self.snapshots))
     }
 
+    /// Of the datagrams for pilots, those that did not come; none where none was on its way.
+    pub(crate) fn lost_share(&self) -> Option<f64> {
+        let all = self.datagrams + self.datagrams_lost;
+        (all > 0).then(|| float(self.datagrams_lost) / float(all))
+    }
+
     /// Why the figures must not be believed, whoever's fault it was.
     pub(crate) fn invalid(&self) -> Vec<String> {
         let mut reasons = Vec::new();
@@ -418,6 +424,8 @@ mod tests {
         let cores = ZoneSummary { server_cores: Some(2), ..good() };
         assert_eq!(cores.updates_per_core(), Some(10_000.0));
         assert_eq!(good().updates_per_core(), None);
+        let datagrams = ZoneSummary { datagrams: 3, datagrams_lost: 1, ..good() };
+        assert_eq!((datagrams.lost_share(), good().lost_share()), (Some(0.25), None));
     }
 
     #[test]
