@@ -1,18 +1,23 @@
-//! The program's allocator: mimalloc, with large blocks of zeroes that take no memory until they are written.
+//! The program's allocator: mimalloc, with large blocks of zeroes that take no memory until they are written, where that
+//! is asked for ([`untouched`]).
 //!
 //! mimalloc hands out a block of zeroes as the kernel has given it, but writes zeroes where one was in use before. An
-//! instance in Go has 50 KB for its table of functions, of which it never touches the half: in most matches those were
+//! instance in Go has 50 KB for its table of functions, of which it never touches the half: in many matches those were
 //! pages of zeroes. Here the kernel takes the pages of such a block back, and gives others to whoever writes to them.
+//! That is a system call, and makes every core that runs a thread of the process forget the pages: not for what a guest
+//! may have as often as it likes, and so not everywhere.
 //!
-//! In: requests of `alloc`. Out: blocks; and what a thread has freed, for the system ([`trim`]). Not here: when that is
-//! worth it (`reactor`, `edge/throng`), where a VM's memory is counted (`heap`, `edge/script`). A crate of its
-//! own because an allocator takes `unsafe`.
+//! In: requests of `alloc`. Out: blocks; and what is free, for the system ([`trim`]). Not here: when either is worth it
+//! (`reactor`, `edge/throng`, `edge/wasm`), where a VM's memory is counted (`heap`, `edge/script`). A crate of its own
+//! because an allocator takes `unsafe`.
 //!
 //! Source: madvise(2), `MADV_DONTNEED`.
 
 #![allow(unsafe_code, reason = "an allocator")]
 
 use std::alloc::{GlobalAlloc, Layout};
+use std::cell::Cell;
+use std::sync::OnceLock;
 
 // Only for its library: its binding stands behind a feature that would compile it anew.
 use libmimalloc_sys as _;
@@ -23,12 +28,38 @@ use rustix::mm::Advice;
 /// pages that is written, cost more than the zeroes.
 pub const UNTOUCHED_BYTES_MIN: usize = 32 << 10;
 
+thread_local! {
+    /// Whether [`untouched`] is under way.
+    static UNTOUCHED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does something whose large blocks of zeroes, all those from [`UNTOUCHED_BYTES_MIN`] on, are left to the kernel. Not
+/// with mimalloc in huge pages (`MIMALLOC_ALLOW_LARGE_OS_PAGES`, `MIMALLOC_RESERVE_HUGE_OS_PAGES`), of which the kernel
+/// takes whole ones only, and leaves the others as they are without an error.
+pub fn untouched<T>(work: impl FnOnce() -> T) -> T {
+    /// What was there before is there again, also after a panic.
+    struct Before(bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            UNTOUCHED.set(self.0);
+        }
+    }
+    static HAS_HUGE_PAGES: OnceLock<bool> = OnceLock::new();
+    let has_huge_pages = HAS_HUGE_PAGES.get_or_init(|| {
+        let is_about_them = |name: &str| name.starts_with("MIMALLOC_") && name.contains("OS_PAGES");
+        std::env::vars_os().any(|(name, _)| name.to_str().is_some_and(is_about_them))
+    });
+    let _before = Before(UNTOUCHED.replace(!has_huge_pages));
+    work()
+}
+
 unsafe extern "C" {
     /// Source: mimalloc.h, `mi_collect(bool force)`.
     safe fn mi_collect(force: bool);
 }
 
-/// Gives back to the system what this thread has freed, and what threads that have ended had: the allocator keeps it.
+/// Gives back to the system what is free of the memory that this thread has taken, and what any thread has returned to
+/// all: the allocator keeps it for a while, and beyond that until a thread allocates again.
 pub fn trim() {
     mi_collect(true);
 }
@@ -46,7 +77,7 @@ unsafe impl GlobalAlloc for Allocator {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if layout.size() < UNTOUCHED_BYTES_MIN {
+        if layout.size() < UNTOUCHED_BYTES_MIN || !UNTOUCHED.get() {
             // SAFETY: as above.
             return unsafe { MiMalloc.alloc_zeroed(layout) };
         }
@@ -73,7 +104,8 @@ unsafe impl GlobalAlloc for Allocator {
 /// Makes a block zeroes: its whole pages by giving them back, what lies before and behind them by writing.
 ///
 /// # Safety
-/// It is the caller's alone, of memory that no file is mapped to and that is shared with no process.
+/// It is the caller's alone, of memory that no file is mapped to and that is shared with no process, in pages of the
+/// usual size.
 unsafe fn clear(block: *mut u8, bytes: usize) {
     let page_bytes = rustix::param::page_size();
     let before = block.align_offset(page_bytes).min(bytes);
@@ -98,7 +130,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::os::unix::fs::FileExt as _;
 
-    use super::{Allocator, UNTOUCHED_BYTES_MIN};
+    use super::{Allocator, UNTOUCHED_BYTES_MIN, untouched};
 
     /// Which of a block's pages are in memory, the first one left out (proc_pid_pagemap(5)).
     fn held_pages(block: *mut u8, bytes: usize) -> usize {
@@ -120,7 +152,7 @@ mod tests {
                 for _ in 0..4 {
                     // SAFETY: the block is used within its bounds, and given back once with its layout.
                     unsafe {
-                        let block = Allocator.alloc_zeroed(layout);
+                        let block = untouched(|| Allocator.alloc_zeroed(layout));
                         assert!(!block.is_null() && block.addr().is_multiple_of(align));
                         let all = std::slice::from_raw_parts_mut(block, bytes);
                         assert!(all.iter().all(|byte| *byte == 0), "{bytes} bytes, {align}");
@@ -138,7 +170,7 @@ mod tests {
         let mut places = BTreeSet::new();
         loop {
             // SAFETY: the block is used within its bounds, and given back once with its layout.
-            let block = unsafe { Allocator.alloc_zeroed(layout) };
+            let block = untouched(|| unsafe { Allocator.alloc_zeroed(layout) });
             assert!(held_pages(block, layout.size()) == 0, "nobody has written to it");
             let is_known = !places.insert(block);
             // SAFETY: as above.

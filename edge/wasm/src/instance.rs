@@ -147,7 +147,8 @@ pub(crate) fn start(
     let left_ns = u64::from(limits.budget_ms) * 1_000_000;
     let fiber = Box::pin(begin(store));
     let waiting = Waiting { fiber, bound: of_start, slice_us: None, left_ns };
-    match run(module, host, limits, waiting) {
+    // What wasmtime makes for an instance is mostly tables with an entry for each function, of which few are used.
+    match allocator::untouched(|| run(module, host, limits, waiting)) {
         Piece::Ended(Left::Whole(mut instance), Ok(_)) => {
             let state = instance.store.data_mut();
             state.may_wait = true;

@@ -11,7 +11,7 @@ use game::events::{Cause, Event, EventJob, EventKind};
 use game::fetch::{Fetch, FetchPayer, FetchRequest};
 use game::guest::{
     Answer, Ask, CallContext, CommonHost, Dispatcher, GuestVersion, Host, HostError, HostSettings,
-    LogLevel, Machine, NoMachine, Scripts,
+    LogLevel, Machine, NoMachine, ScriptError, Scripts,
 };
 use game::node::Nodes;
 use game::notifications::Sent;
@@ -560,6 +560,22 @@ pub(crate) use from_resources;
 
 /// Bytes of one log line of a script; the rest is cut off.
 const LOG_LINE_BYTES_MAX: usize = 16 * 1024;
+
+/// Bytes of a script's error that clients and the log get. A script chooses the text, and it would
+/// otherwise be an answer without a limit.
+const ERROR_BYTES_MAX: usize = 16 * 1024;
+
+/// The error with no more text than that.
+pub(crate) fn shortened(mut error: ScriptError) -> ScriptError {
+    for text in [&mut error.message, &mut error.location] {
+        if text.len() > ERROR_BYTES_MAX {
+            text.truncate(text.floor_char_boundary(ERROR_BYTES_MAX));
+            text.push('…');
+            text.shrink_to_fit();
+        }
+    }
+    error
+}
 
 const SECOND_NS: u64 = 1_000_000_000;
 

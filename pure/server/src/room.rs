@@ -214,7 +214,9 @@ impl Room {
                 self.answered(now, (node, request), outcome);
             }
             RoomMail::Cancel { id } if self.matches.contains_key(&id) => {
-                tracing::warn!(match_id = %id, "ended: its creator had given up waiting");
+                if self.resources.script_log.has_room_for_failure() {
+                    tracing::warn!(match_id = %id, "ended: its creator had given up waiting");
+                }
                 self.end_match(id, None);
             }
             RoomMail::Directory(events) => {

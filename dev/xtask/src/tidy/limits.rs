@@ -279,7 +279,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("pure/server/src/worker.rs", "PARKED_NS_MAX", "answers of calls that wrote"),
     ("pure/server/src/worker/companion.rs", "SLICES_MAX", "time of an RPC on the thread of a core"),
     ("pure/server/src/worker/events.rs", "BYTES_MAX", "events that wait"),
-    ("pure/server/src/worker/hooks.rs", "ERROR_BYTES_MAX", "text of a script's error"),
+    ("pure/server/src/resources.rs", "ERROR_BYTES_MAX", "text of a script's error"),
     ("pure/server/src/worker/rules.rs", "WAITING_MAX", "questions to a rule of the zone"),
     ("pure/server/src/worker/queues.rs", "BATCH_CALLS_MAX", "calls in one transaction"),
     ("pure/server/src/worker/queues.rs", "BATCH_MS_MAX", "calls in one transaction"),

@@ -51,6 +51,17 @@ impl Code {
         version: GuestVersion,
         before: Option<&Self>,
     ) -> anyhow::Result<Self> {
+        let code = Self::compile(config, version, before);
+        // A compiler uses tens of megabytes, of which nobody but this thread would ever have anything again.
+        allocator::trim();
+        code
+    }
+
+    fn compile(
+        config: &RuntimeConfig,
+        version: GuestVersion,
+        before: Option<&Self>,
+    ) -> anyhow::Result<Self> {
         let path = &config.path;
         let sources = load_lua(config)?;
         let bundle = Bundle::read(path, &config.js_entrypoint).with_context(|| {
@@ -71,8 +82,6 @@ impl Code {
         [sources.content(), &bundle.content(), wasm.content()].iter().for_each(|it| all.join(it));
         let edition = Edition { version, hash: all.short() };
         let (sources, bundle, wasm) = (Arc::new(sources), Arc::new(bundle), Arc::new(wasm));
-        // A compiler uses tens of megabytes, of which nobody but this thread would ever have anything again.
-        allocator::trim();
         Ok(Self { edition, sources, bundle, wasm })
     }
 

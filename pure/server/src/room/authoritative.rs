@@ -29,7 +29,7 @@ use super::{Due, Room};
 use crate::frames::{self, OfMatch};
 use crate::group::GroupMember;
 use crate::mail::{CloseCause, MatchInput, Member, NewMatch, RoomAnswer, RoomError, Then, Waiter};
-use crate::resources::Spent;
+use crate::resources::{Spent, shortened};
 
 /// Ticks a second that `match_init` may ask for.
 pub(super) const TICK_RATE_HZ_MAX: i64 = 60;
@@ -132,7 +132,7 @@ impl Room {
             Some(Ok(script)) => script,
             Some(Err(error)) => {
                 self.give_back_room(cause);
-                let text = self.say_unmade((&module, self.guest_version), &error);
+                let text = self.say_unmade((&module, self.guest_version), &shortened(error));
                 return self.answer(creator, Err(RoomError::Failed(text)));
             }
             None => unreachable!("a module creates a match while it loads"),
@@ -432,17 +432,18 @@ impl Room {
 
     /// A callback returned nil. That is how a match ends itself in `match_loop` and
     /// `match_terminate`; elsewhere, and before anything has happened, it is rather a mistake.
-    pub(super) fn say_ended(&self, id: Uuid, callback: &'static str) {
+    pub(super) fn say_ended(&mut self, id: Uuid, callback: &'static str) {
         let Some(found) = self.matches.get(&id) else { return };
         let tick = found.running.as_ref().map_or(0, |running| running.tick);
         let is_usual = callback == "match_terminate" || (callback == "match_loop" && tick > 1);
         let (module, version) = (&found.module, found.version.0);
         let players = self.streams.count(&Key::Authoritative(id));
+        let has_room = !is_usual && self.resources.script_log.has_room_for_failure();
         if is_usual {
             tracing::debug!(
                 match_id = %id, %module, version, players, "match ended: {callback} returned nil"
             );
-        } else {
+        } else if has_room {
             tracing::info!(
                 match_id = %id, %module, version, players,
                 "match ended: {callback} returned nil instead of the state (if that is not meant, \
@@ -535,7 +536,7 @@ impl Room {
         if let Some(waiting) = ended.waiting {
             let (begun, asked) = self.take_waiting(waiting);
             self.take_back(asked);
-            if error.is_none() {
+            if error.is_none() && self.resources.script_log.has_room_for_failure() {
                 tracing::warn!(
                     match_id = %ended.id.uuid, module = %ended.module, version,
                     callback = begun.callback.name(),

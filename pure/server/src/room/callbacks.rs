@@ -24,7 +24,7 @@ use super::authoritative::Match;
 use super::host::{Effects, RoomHost};
 use crate::frames;
 use crate::mail::{Member, RoomAnswer, RoomError, Then, Waiter};
-use crate::resources::Spent;
+use crate::resources::{Spent, shortened};
 use crate::settings::MatchSettings;
 
 /// The part of a match that its callbacks need.
@@ -341,7 +341,7 @@ impl Room {
                 return self.refuse(callback, &stopped());
             }
             Ok(returned) => returned,
-            Err(error) => return self.fail(id, callback, &error),
+            Err(error) => return self.fail(id, callback, &shortened(error)),
         };
         match (callback, returned) {
             (Callback::Init { creator, .. }, MatchReturned::Init(init)) => {

@@ -23,12 +23,12 @@ use game::account::begin_lazily;
 use game::db::DbError;
 use game::guest::{Callee, GuestCall, HostError, Returned, ScriptError, ScriptFailure, Step};
 
-use super::hooks::{Then, shortened};
+use super::hooks::Then;
 use super::waiting::{Guest, Origin};
 use super::{Named, Worker, fail};
 use crate::limits::CallersOnly;
 use crate::mail::{Outcome, Queue, RpcJob, Used, Work};
-use crate::resources::{Resources, Told};
+use crate::resources::{Resources, Told, shortened};
 
 /// What the host of a call in the batch refuses; nobody sees it, because the call is undone.
 const NOT_HERE: &str = "not in the batch";

@@ -27,25 +27,10 @@ use crate::hooks::realtime_id;
 use crate::mail::{
     AfterMessage, BeforeMessage, HookStep, HookedCall, Job, Outcome, RoomIndex, Work,
 };
+use crate::resources::shortened;
 
 /// What a client is told when a before-hook returned something that is no message.
 const NO_MESSAGE: &str = "Could not complete runtime Before function.";
-
-/// Bytes of a script's error that clients and the log get. A script chooses the text, and it would
-/// otherwise be an answer without a limit.
-const ERROR_BYTES_MAX: usize = 16 * 1024;
-
-/// The error with no more text than that.
-pub(super) fn shortened(mut error: ScriptError) -> ScriptError {
-    for text in [&mut error.message, &mut error.location] {
-        if text.len() > ERROR_BYTES_MAX {
-            text.truncate(text.floor_char_boundary(ERROR_BYTES_MAX));
-            text.push('…');
-            text.shrink_to_fit();
-        }
-    }
-    error
-}
 
 /// What is to be done when a function of the scripts is over.
 #[derive(Debug)]

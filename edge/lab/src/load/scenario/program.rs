@@ -240,8 +240,10 @@ pub(crate) struct Request {
 /// [`ScenarioError::Meaning`] with the place of the first thing that cannot be meant so.
 pub(crate) fn compile(scenario: &Scenario, dials: &Dials) -> Result<Program, ScenarioError> {
     check(scenario)?;
-    let mut compiler = Compiler::new(scenario, dials)?;
     let scenario = &when::taken(scenario, &dials.vars)?;
+    // Once more: a step may ask for one that is left out.
+    check(scenario)?;
+    let mut compiler = Compiler::new(scenario, dials)?;
     let mut sessions = Vec::new();
     for session in &scenario.sessions {
         sessions.push(compiler.session(session)?);

@@ -270,3 +270,16 @@ fn data_files_that_cannot_be_meant_are_mistakes() {
         }
     }
 }
+
+/// What a step would have captured that is left out is captured by nobody.
+#[test]
+fn a_value_of_a_step_that_is_left_out_is_nobodys() {
+    let text = "name='a'\ntitle='a'\n[vars]\nway='one'\n[[session]]\nname='s'\n[[session.first]]\nop='o'\n\
+                get='/'\ncapture={ x='y' }\nwhen={ way='other' }\n[[session.loop]]\nop='p'\nget='/${x}'\n";
+    let scenario = parse(text).unwrap();
+    let error = compile(&scenario, &dials()).unwrap_err().to_string();
+    assert!(error.contains('x'), "{error}");
+    let mut dials = dials();
+    dials.vars.insert("way".to_owned(), "other".to_owned());
+    assert_eq!(compile(&scenario, &dials).unwrap().captured_count, 1);
+}
