@@ -16,7 +16,7 @@ const LOG_LINES_MAX = 100;
 
 let server;
 before(async () => {
-  const options = { "engine.cores": 2, "engine.rooms": 1, "runtime.log_lines_per_second_max": LOG_LINES_MAX };
+  const options = { "engine.cores": 1, "engine.rooms": 1, "runtime.log_lines_per_second_max": LOG_LINES_MAX };
   if (!throngOnly.skip) server = await startVictim({ options });
 });
 after(() => server?.stop());

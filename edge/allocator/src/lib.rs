@@ -132,7 +132,7 @@ mod tests {
 
     use super::{Allocator, UNTOUCHED_BYTES_MIN, untouched};
 
-    /// Which of a block's pages are in memory, the first one left out (proc_pid_pagemap(5)).
+    /// How many of a block's pages are in memory, the first one left out (proc_pid_pagemap(5)).
     fn held_pages(block: *mut u8, bytes: usize) -> usize {
         let page_bytes = rustix::param::page_size();
         let first = block.addr() / page_bytes + 1;

@@ -452,12 +452,10 @@ impl Worker {
                     version = version.0,
                     "rpc answered: {error}"
                 );
-            } else if error.kind != ScriptFailure::NotFound {
-                self.stats.guest_errors.note(version);
-                if self.resources.script_log.has_room_for_failure() {
-                    let location = self.place("rpc", id, error);
-                    tracing::warn!(id, location, version = version.0, "rpc failed: {error}");
-                }
+            } else if error.kind != ScriptFailure::NotFound
+                && let Some(location) = self.failed("rpc", (id, version), error)
+            {
+                tracing::warn!(id, location, version = version.0, "rpc failed: {error}");
             }
         }
         result

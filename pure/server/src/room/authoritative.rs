@@ -438,12 +438,11 @@ impl Room {
         let is_usual = callback == "match_terminate" || (callback == "match_loop" && tick > 1);
         let (module, version) = (&found.module, found.version.0);
         let players = self.streams.count(&Key::Authoritative(id));
-        let has_room = !is_usual && self.resources.script_log.has_room_for_failure();
         if is_usual {
             tracing::debug!(
                 match_id = %id, %module, version, players, "match ended: {callback} returned nil"
             );
-        } else if has_room {
+        } else if self.resources.script_log.has_room_for_failure() {
             tracing::info!(
                 match_id = %id, %module, version, players,
                 "match ended: {callback} returned nil instead of the state (if that is not meant, \

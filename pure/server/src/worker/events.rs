@@ -127,17 +127,13 @@ impl Worker {
                     version = version.0,
                     "the handler of an event ended: {error}"
                 );
-            } else {
-                self.stats.guest_errors.note(version);
-                if self.resources.script_log.has_room_for_failure() {
-                    let location = self.place("", name, &error);
-                    tracing::warn!(
-                        name,
-                        location,
-                        version = version.0,
-                        "the handler of an event failed: {error}"
-                    );
-                }
+            } else if let Some(location) = self.failed("", (name, version), &error) {
+                tracing::warn!(
+                    name,
+                    location,
+                    version = version.0,
+                    "the handler of an event failed: {error}"
+                );
             }
         }
     }

@@ -302,13 +302,22 @@ impl Worker {
                 version = version.0,
                 "{kind}-hook refused: {error}"
             );
-        } else {
-            self.stats.guest_errors.note(version);
-            if self.resources.script_log.has_room_for_failure() {
-                let location = self.place(kind, id, error);
-                tracing::warn!(id, location, version = version.0, "{kind}-hook failed: {error}");
-            }
+        } else if let Some(location) = self.failed(kind, (id, version), error) {
+            tracing::warn!(id, location, version = version.0, "{kind}-hook failed: {error}");
         }
+    }
+
+    /// Counts a function that has failed; where its error is from, as [`Self::place`] tells, if there is room in the log for a
+    /// line about it.
+    pub(super) fn failed<'a>(
+        &'a mut self,
+        kind: &str,
+        (id, version): Named<'_>,
+        error: &'a ScriptError,
+    ) -> Option<&'a str> {
+        self.stats.guest_errors.note(version);
+        let has_room = self.resources.script_log.has_room_for_failure();
+        has_room.then(|| self.place(kind, id, error))
     }
 
     /// Where an error is from: what it says itself, or else where the function is defined that ran. `kind` is `rpc`,

@@ -44,9 +44,7 @@ impl Worker {
             Ok(Returned::Rule(Some(value))) => Some(value),
             Ok(_) => Some(Value::Nil),
             Err(error) => {
-                self.stats.guest_errors.note(version);
-                if self.resources.script_log.has_room_for_failure() {
-                    let location = self.place("", name, &error);
+                if let Some(location) = self.failed("", (name, version), &error) {
                     tracing::warn!(
                         name,
                         location,
