@@ -64,13 +64,20 @@ async function first(pilot) {
   return plain(pilot.view.at(pilot.ship.slot));
 }
 
-/** The one shoots at whatever is before it until somebody lies still, and the score after that. */
+/** A pilot's score once it has points: that a ship was shot down may be on the disk before a rule has said what for. */
+async function scored(pilot) {
+  for (;;) {
+    const told = score((await pilot.next("match_data", hasOp(SCORE))).data);
+    if (told.points !== 0) return told;
+    assert.equal(told.downed + told.lost, 1);
+  }
+}
+
+/** The one shoots at whatever is before it until somebody lies still, and both scores with the points for that. */
 async function shootDown(one, other) {
-  const shot = one.next("match_data", hasOp(SCORE));
-  const lost = other.next("match_data", hasOp(SCORE));
-  let scores;
-  Promise.all([shot, lost]).then((both) => (scores = both.map(({ data }) => score(data))));
-  while (!scores) {
+  let isDone = false;
+  const scores = Promise.all([scored(one), scored(other)]).finally(() => (isDone = true));
+  while (!isDone) {
     await fly(one, [{ fire: true }]);
     await fly(other);
   }

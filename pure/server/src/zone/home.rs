@@ -272,7 +272,7 @@ impl Home {
     }
 
     fn score_packet(&self, to: &Member, ship: EntityId) -> Packet {
-        Packet { to: to.clone(), bytes: self.saving.score(ship).encode() }
+        Packet { to: to.clone(), bytes: self.saving.kept_score(ship).encode() }
     }
 
     /// Pilots of these ships are told their scores.

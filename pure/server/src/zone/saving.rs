@@ -40,6 +40,14 @@ struct Write {
     lost_ns: u64,
 }
 
+/// A score, as it is and as it may be told.
+#[derive(Clone, Copy, Default)]
+struct Scored {
+    now: Score,
+    /// That on the disk.
+    kept: Score,
+}
+
 /// How far the snapshot is that is written when the server stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Last {
@@ -72,11 +80,11 @@ pub(super) struct Saving {
     /// What cells have given away, in a tick that is saved.
     pieces: Option<Vec<Vec<u8>>>,
     /// Of each ship that has a pilot, or waits for its pilot to come back.
-    scores: BTreeMap<EntityId, Score>,
+    scores: BTreeMap<EntityId, Scored>,
     /// Whose score has changed and is not being written.
     changed: BTreeSet<EntityId>,
-    /// Whose new score is.
-    writing: BTreeSet<EntityId>,
+    /// The scores that are. They may have changed again since.
+    writing: BTreeMap<EntityId, Score>,
     /// For the batcher.
     save: Option<ZoneSave>,
 }
@@ -97,7 +105,7 @@ impl Saving {
             pieces: None,
             scores: BTreeMap::new(),
             changed: BTreeSet::new(),
-            writing: BTreeSet::new(),
+            writing: BTreeMap::new(),
             save: None,
         }
     }
@@ -134,9 +142,9 @@ impl Saving {
         self.last == Last::Kept
     }
 
-    /// A pilot's ship is there, with this score.
+    /// A pilot's ship is there, with this score, that of a snapshot or none.
     pub(super) fn come(&mut self, ship: EntityId, score: Score) {
-        self.scores.insert(ship, score);
+        self.scores.insert(ship, Scored { now: score, kept: score });
     }
 
     /// It is not any more.
@@ -146,9 +154,14 @@ impl Saving {
         self.writing.remove(&ship);
     }
 
-    /// The score of a pilot's ship.
+    /// The score of a pilot's ship, which the next snapshot has.
     pub(super) fn score(&self, ship: EntityId) -> Score {
-        self.scores.get(&ship).copied().unwrap_or_default()
+        self.scores.get(&ship).copied().unwrap_or_default().now
+    }
+
+    /// What its pilot may be told of it.
+    pub(super) fn kept_score(&self, ship: EntityId) -> Score {
+        self.scores.get(&ship).copied().unwrap_or_default().kept
     }
 
     /// Something has happened that is not to be lost.
@@ -170,7 +183,7 @@ impl Saving {
         let mut is_noted = false;
         for ship in ships {
             let Some(score) = self.scores.get_mut(&ship) else { continue };
-            score.note(ship, (victim, by));
+            score.now.note(ship, (victim, by));
             self.changed.insert(ship);
             is_noted = true;
         }
@@ -182,7 +195,7 @@ impl Saving {
     /// The pilot of a ship, if it has one or waits for one, gets points, or loses some.
     pub(super) fn points(&mut self, ship: EntityId, points: i32) {
         let Some(score) = self.scores.get_mut(&ship).filter(|_| points != 0) else { return };
-        score.give(points);
+        score.now.give(points);
         self.changed.insert(ship);
         self.note(Event::Points { ship, points });
     }
@@ -228,7 +241,8 @@ impl Saving {
         let lost_ns = now.mono_ns + (patience_ns << self.lost.min(LOST_DOUBLED_MAX));
         self.writes += 1;
         self.under_way = Some(Write { number: self.writes, lost_ns });
-        self.writing.append(&mut self.changed);
+        let changed = std::mem::take(&mut self.changed);
+        self.writing = changed.into_iter().map(|ship| (ship, self.score(ship))).collect();
         self.save = Some(ZoneSave { home: self.me, write: self.writes, number, part });
     }
 
@@ -245,20 +259,20 @@ impl Saving {
         self.save.take()
     }
 
-    /// What was written is on the disk, or is not and a snapshot has to make up for it; gives whose scores are
-    /// on the disk. `None` of a write that was taken for lost.
+    /// What was written is on the disk, or is not and a snapshot has to make up for it; gives whose scores may be
+    /// told. `None` of a write that was taken for lost.
     pub(super) fn written(&mut self, write: u64, is_kept: bool) -> Option<BTreeSet<EntityId>> {
         self.under_way.take_if(|under_way| under_way.number == write)?;
         if self.last == Last::Begun {
             self.last = if is_kept { Last::Kept } else { Last::Due };
         }
-        let ships = std::mem::take(&mut self.writing);
+        let scores = std::mem::take(&mut self.writing);
         if is_kept {
             self.lost = 0;
-            return Some(ships);
+            return Some(self.keep(scores));
         }
         // When the next one is due, and not at once: what ails the database may last.
-        self.changed.extend(ships);
+        self.changed.extend(scores.into_keys());
         self.events.clear();
         self.written = None;
         Some(BTreeSet::new())
@@ -266,6 +280,21 @@ impl Saving {
 
     /// Whose score may be told without waiting for a write: that of all, if nothing is saved.
     pub(super) fn unwritten(&mut self) -> BTreeSet<EntityId> {
-        if self.interval_ns.is_none() { std::mem::take(&mut self.changed) } else { BTreeSet::new() }
+        if self.interval_ns.is_some() {
+            return BTreeSet::new();
+        }
+        let changed = std::mem::take(&mut self.changed);
+        let scores = changed.into_iter().map(|ship| (ship, self.score(ship))).collect();
+        self.keep(scores)
+    }
+
+    /// These scores may be told.
+    fn keep(&mut self, scores: BTreeMap<EntityId, Score>) -> BTreeSet<EntityId> {
+        for (ship, score) in &scores {
+            if let Some(scored) = self.scores.get_mut(ship) {
+                scored.kept = *score;
+            }
+        }
+        scores.into_keys().collect()
     }
 }

@@ -11,9 +11,10 @@ use game::rules::{ZoneRule, table};
 use game::value::Value;
 use uuid::Uuid;
 use wire::nakama::Format;
-use world::{Axis, Change, Control, FromClient, News, Saved, Score, Welcome};
+use world::{Axis, Change, Control, Downed, EntityId, FromClient, News, Saved, Score, Welcome};
 
 use super::refusal::Refusal;
+use super::saving::Saving;
 use super::{Around, Home, Packet, Zone};
 use crate::mail::{Member, RoomIndex, SessionAddress, Topology, ZoneAsk, ZoneMail, ZoneSave};
 use crate::settings::WorldSettings;
@@ -448,7 +449,8 @@ fn rules_that_fail_are_silent_or_talk_nonsense_cost_the_zone_nothing() {
         }
         for tick in 0..300 {
             for number in 0..20 {
-                let controls = vec![Control { turn: 9, thrust: 3, fire: true }];
+                // At the end nobody shoots, so that the scores come to rest.
+                let controls = vec![Control { turn: 9, thrust: 3, fire: tick < 270 }];
                 let mut bytes = Vec::new();
                 FromClient { ack: None, first_seq: tick + 1, controls }.encode(&mut bytes);
                 let _ = rooms.home().hear(Uuid::from_u128(100 + number), &bytes, false);
@@ -469,14 +471,16 @@ fn rules_that_fail_are_silent_or_talk_nonsense_cost_the_zone_nothing() {
         assert!(is_as_told, "{which}: {counts:?}");
         assert_eq!(stats.zone_faults.read(), 0);
         assert!(!rooms.news.is_empty(), "{which}: kills are news");
-        let scored = rooms.told.iter().filter_map(|it| Score::decode(&it.bytes).ok());
-        let scores: Vec<Score> = scored.collect();
-        assert!(scores.iter().any(|it| it.downed > 0), "{which}: kills count");
-        for Score { downed, points, .. } in scores {
-            // Of the newest kills the zone may still wait for what the rule says.
-            let left = i64::from(downed) - i64::from(points);
-            assert!(left == 0 || rule.is_none() && (1..=3).contains(&left), "{which}: {left}");
-        }
+        let scored = rooms.told.iter().filter_map(|it| {
+            let Score { downed, points, .. } = Score::decode(&it.bytes).ok()?;
+            Some((it.to.presence.user_id, (downed, i64::from(downed) - i64::from(points))))
+        });
+        let scores: Vec<(Uuid, (u32, i64))> = scored.collect();
+        assert!(scores.iter().any(|(_, (downed, _))| *downed > 0), "{which}: kills count");
+        // A kill may be on the disk before it is known what it is worth.
+        assert!(scores.iter().all(|(_, (_, left))| (0..=3).contains(left)), "{which}: {scores:?}");
+        let last: BTreeMap<Uuid, (u32, i64)> = scores.into_iter().collect();
+        assert!(last.values().all(|(_, left)| *left == 0), "{which}: {last:?}");
     }
 }
 
@@ -705,6 +709,37 @@ fn a_write_that_nobody_answers_is_made_up_for() {
     rooms.save = rooms.home().take_save();
     (0..40).for_each(|_| rooms.tick());
     assert!(!rooms.disk.is_empty(), "it is saved again");
+}
+
+/// A pilot is told a score as it was written, whatever has happened to it since.
+#[test]
+fn points_that_come_while_a_score_is_written_are_told_when_they_are_written() {
+    let mut saving = Saving::new(0, 1_000);
+    let now = Now::default();
+    let ships = [0, 1].map(|slot| EntityId { slot, generation: 1 });
+    let [victim, by] = ships;
+    assert!(saving.begin(now));
+    ships.iter().for_each(|ship| saving.come(*ship, Score::default()));
+    saving.write(now, 1, Vec::new());
+    let write = |saving: &mut Saving| saving.take_save().unwrap().write;
+    let first = write(&mut saving);
+    saving.downed(Downed { tick: 1, victim, by });
+    assert_eq!(saving.written(first, true).unwrap().len(), 0, "it was written before");
+    saving.write_events(now, 1);
+    saving.points(by, 25);
+    let second = write(&mut saving);
+    assert_eq!(saving.written(second, true).unwrap(), ships.into());
+    let told = Score { downed: 1, lost: 0, points: 0 };
+    assert_eq!((saving.kept_score(by), saving.score(by)), (told, Score { points: 25, ..told }));
+    // A write that fails tells nothing.
+    saving.write_events(now, 2);
+    let third = write(&mut saving);
+    assert_eq!(saving.written(third, false).unwrap().len(), 0);
+    assert_eq!(saving.kept_score(by), told);
+    saving.write(now, 3, Vec::new());
+    let fourth = write(&mut saving);
+    assert_eq!(saving.written(fourth, true).unwrap(), [by].into());
+    assert_eq!(saving.kept_score(by), saving.score(by));
 }
 
 /// That is said for long before, and a start counts ticks anew.
