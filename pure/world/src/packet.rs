@@ -103,7 +103,7 @@ pub enum Malformed {
     /// A varint of more than 32 bits.
     #[error("a number has more than 32 bits")]
     Number,
-    /// A slot, a bin or a coordinate that no zone has.
+    /// A tick, a slot, a bin or a coordinate that no zone has.
     #[error("{what} {value} is outside every zone")]
     Outside {
         /// Of what.
@@ -364,6 +364,10 @@ impl<'a> SnapshotReader<'a> {
         let mut reader = Reader(bytes);
         reader.kind(SNAPSHOT)?;
         let tick = u32::from_le_bytes(reader.take()?);
+        if tick == u32::MAX {
+            // An acknowledgement is one more than its tick.
+            return Err(Malformed::Outside { what: "tick", value: tick.into() });
+        }
         let tau_permille = u16::from_le_bytes(reader.take()?);
         let control_seq = u32::from_le_bytes(reader.take()?);
         let updates_left = reader.varint()?;

@@ -1,26 +1,23 @@
 //! What one client knows: snapshots in, the entities around it out.
 //!
-//! The last packets are kept, for as long as the server may build on them; an entity that was told of
-//! before these is kept by itself. A packet that is older than the newest that came is of no use and left
+//! Of each entity the newest record is kept, by its slot, and beside them the last packets, for as long as the
+//! server may build on them. A packet that is older than the newest that came is of no use and left
 //! out; one that builds on what was never told is an error, and changes nothing.
 //!
 //! A process that flies a thousand pilots has a million entities in sight, far more than a processor's caches
-//! hold. So the records of a packet lie together, as they came, and of an entity there is no more than a byte
-//! that says which packet told of it last. A packet is read and resolved in one pass, into memory that is there.
+//! hold: what a packet costs it is the memory that it comes to. Mostly a record builds on the newest one of its
+//! entity, which is one place in memory, and some records are looked up at once. What a packet says is resolved in one pass,
+//! into memory that is there.
 //!
 //! What is deliberately not here: drawing, and guessing beyond letting things fly on.
-
-use std::collections::BTreeMap;
 
 use crate::packet::{AGE_MAX, Head, Malformed, SnapshotReader, Summary, Update, applied};
 use crate::record::Record;
 
 /// Packets that are kept: by their tick modulo this, so that the oldest baseline is among them.
 const PACKETS_KEPT: u32 = AGE_MAX + 1;
-/// In place of the packet that told of an entity last: nothing is known of it.
-const UNKNOWN: u8 = u8::MAX;
-/// Likewise: the packet is not kept any more.
-const OLDER: u8 = UNKNOWN - 1;
+/// Records that are looked up at once: some more than places in memory that a processor waits for at a time.
+const AT_ONCE: usize = 16;
 
 /// Why a packet could not be used. The server's fault, or a forger's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -78,31 +75,37 @@ impl Known {
     }
 }
 
+/// What is known of a slot. 24 bytes: two or three of them are in a line of a cache.
+#[derive(Clone, Copy, Debug, Default)]
+struct Newest {
+    /// One more than the tick of the packet that told of it last; 0 if nothing is known of it.
+    told: u32,
+    generation: u32,
+    record: Record,
+}
+
+const _: () = assert!(size_of::<Newest>() == 24);
+
+impl Newest {
+    fn known(&self) -> Option<Known> {
+        let Self { told, generation, record } = *self;
+        Some(Known { generation, told: told.checked_sub(1)?, record })
+    }
+}
+
 /// The records of one packet.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 struct Told {
     tick: u32,
     /// By rising slot. 16 bits are as many as slots have.
     slots: Vec<u16>,
-    /// Each slot's; none if the slot has become another entity's since, or is out of sight.
-    records: Vec<Option<Record>>,
+    /// Each slot's.
+    records: Vec<Record>,
 }
 
 impl Told {
-    fn place(&self, slot: u16) -> Option<usize> {
-        self.slots.binary_search(&slot).ok()
-    }
-
     fn of(&self, slot: u16) -> Option<Record> {
-        *self.records.get(self.place(slot)?)?
-    }
-
-    /// The same for who asks by rising slot: all `passed` are below it.
-    fn next(&self, slot: u16, passed: &mut usize) -> Option<Record> {
-        let rest = self.slots.get(*passed..)?;
-        *passed += rest.iter().position(|it| *it >= slot)?;
-        let is_there = self.slots[*passed] == slot;
-        if is_there { self.records[*passed] } else { None }
+        self.slots.binary_search(&slot).ok().map(|place| self.records[place])
     }
 }
 
@@ -116,19 +119,17 @@ pub struct View {
     newest: Option<(u32, u32)>,
     /// By tick modulo [`PACKETS_KEPT`].
     told: [Told; PACKETS_KEPT as usize],
-    /// By slot: the place in `told` of the packet that told of it last, [`OLDER`] or [`UNKNOWN`].
-    last: Vec<u8>,
-    /// By slot; of use for those that are known.
-    generations: Vec<u32>,
-    /// Of slots that are [`OLDER`].
-    older: BTreeMap<u16, (u32, Record)>,
+    /// By slot.
+    ships: Vec<Newest>,
+    /// By slot: the tick in which what it is now came into sight. Nothing builds on what was told of it before.
+    since: Vec<u32>,
     /// The records of a packet until all of it is known to be right, then memory for the next.
     next: Told,
     /// Likewise: its summaries.
     next_summaries: Vec<Summary>,
     /// Likewise: slots that are told of without a baseline, with their generations; none for those that go.
     begun: Vec<(u16, Option<u32>)>,
-    /// Slots that are not [`UNKNOWN`].
+    /// Slots of which something is known.
     in_sight: usize,
 }
 
@@ -140,9 +141,8 @@ impl Default for View {
             summaries: Vec::new(),
             newest: None,
             told: std::array::from_fn(|_| Told::default()),
-            last: Vec::new(),
-            generations: Vec::new(),
-            older: BTreeMap::new(),
+            ships: Vec::new(),
+            since: Vec::new(),
             next: Told::default(),
             next_summaries: Vec::new(),
             begun: Vec::new(),
@@ -184,7 +184,8 @@ impl View {
 
     /// All that is in sight, by slot.
     pub fn known(&self) -> impl Iterator<Item = (u32, Known)> {
-        (0..).zip(&self.last).filter_map(|(slot, _)| Some((slot, self.get(slot)?)))
+        let known = |(slot, ship): (u32, &Newest)| Some((slot, ship.known()?));
+        (0..).zip(&self.ships).filter_map(known)
     }
 
     /// How many are in sight.
@@ -196,17 +197,7 @@ impl View {
     /// What is known of a slot.
     #[must_use]
     pub fn get(&self, slot: u32) -> Option<Known> {
-        let generation = *self.generations.get(slot as usize)?;
-        let short = u16::try_from(slot).ok()?;
-        let (told, record) = match *self.last.get(slot as usize)? {
-            UNKNOWN => return None,
-            OLDER => *self.older.get(&short)?,
-            place => {
-                let told = &self.told[usize::from(place)];
-                (told.tick, told.of(short)?)
-            }
-        };
-        Some(Known { generation, told, record })
+        self.ships.get(slot as usize)?.known()
     }
 
     /// Takes a packet.
@@ -237,16 +228,36 @@ impl View {
         self.next.slots.clear();
         self.next.records.clear();
         self.begun.clear();
-        // Slots rise in all packets, so each is gone through once, from its beginning to its end.
-        let mut passed = [0; PACKETS_KEPT as usize];
         let mut bad = None;
-        while let Some((slot, update)) = reader.update()? {
+        let mut updates = [(0, Update::Gone); AT_ONCE];
+        loop {
+            let mut count = 0;
+            while count < AT_ONCE
+                && let Some(update) = reader.update()?
+            {
+                updates[count] = update;
+                count += 1;
+            }
             if !is_old && bad.is_none() {
-                bad = self.resolve(tick, (slot, &update), &mut passed).err();
+                bad = self.resolve_all(tick, &updates[..count]).err();
+            }
+            if count < AT_ONCE {
+                break;
             }
         }
         reader.summaries(&mut self.next_summaries)?;
         bad.map_or(Ok(()), Err)
+    }
+
+    /// The new records of at most [`AT_ONCE`] slots. What is known of them is fetched for all of them first: so the
+    /// processor waits for memory once, not for each.
+    fn resolve_all(&mut self, tick: u32, updates: &[(u32, Update)]) -> Result<(), BadPacket> {
+        let newest: [Newest; AT_ONCE] = std::array::from_fn(|at| {
+            let slot = updates.get(at).map_or(u32::MAX, |(slot, _)| *slot);
+            self.ships.get(slot as usize).copied().unwrap_or_default()
+        });
+        let mut all = updates.iter().zip(&newest);
+        all.try_for_each(|((slot, update), newest)| self.resolve(tick, (*slot, update), newest))
     }
 
     /// The new record of one slot.
@@ -254,7 +265,7 @@ impl View {
         &mut self,
         tick: u32,
         (slot, update): (u32, &Update),
-        passed: &mut [usize; PACKETS_KEPT as usize],
+        newest: &Newest,
     ) -> Result<(), BadPacket> {
         let outside = BadPacket::Outside { slot };
         let short = u16::try_from(slot).map_err(|_| outside)?;
@@ -269,47 +280,51 @@ impl View {
             }
             Update::Delta { age, .. } => {
                 let tick = tick.wrapping_sub(*age);
-                let place = usize::from(place_of(tick));
-                let told = &self.told[place];
-                let baseline = (told.tick == tick).then(|| told.next(short, &mut passed[place]));
-                let baseline = baseline.flatten();
+                let baseline = self.baseline(tick, (short, newest));
                 let baseline = baseline.ok_or(BadPacket::Baseline { slot, tick })?;
                 applied(baseline, update).ok_or(outside)?
             }
         };
         self.next.slots.push(short);
-        self.next.records.push(Some(record));
+        self.next.records.push(record);
         Ok(())
+    }
+
+    /// What was told of a slot in the packet of a tick.
+    #[inline]
+    fn baseline(&self, tick: u32, (slot, newest): (u16, &Newest)) -> Option<Record> {
+        if newest.told.checked_sub(1)? == tick {
+            return Some(newest.record);
+        }
+        let told = &self.told[place_of(tick)];
+        let is_kept = told.tick == tick && self.since[usize::from(slot)] <= tick;
+        if is_kept { told.of(slot) } else { None }
     }
 
     /// What was read becomes what is known.
     fn apply(&mut self, head: Head) -> Applied {
         let tick = head.tick;
-        self.forget(tick);
         let told = self.next.slots.last().copied();
         let begun = self.begun.last().map(|(slot, _)| *slot);
         if let Some(slot) = told.max(begun)
-            && usize::from(slot) >= self.last.len()
+            && usize::from(slot) >= self.ships.len()
         {
-            self.last.resize(usize::from(slot) + 1, UNKNOWN);
-            self.generations.resize(usize::from(slot) + 1, 0);
+            self.ships.resize(usize::from(slot) + 1, Newest::default());
+            self.since.resize(usize::from(slot) + 1, 0);
         }
         let mut applied = Applied::default();
         for index in 0..self.begun.len() {
             let (slot, generation) = self.begun[index];
-            applied.gone += u32::from(self.begin(slot, generation));
+            applied.gone += u32::from(self.begin(tick, slot, generation));
         }
-        for slot in &self.next.slots {
-            let older = std::mem::replace(&mut self.last[usize::from(*slot)], place_of(tick));
-            match older {
-                UNKNOWN => self.in_sight += 1,
-                OLDER => _ = self.older.remove(slot),
-                _ => {}
-            }
+        for (slot, record) in self.next.slots.iter().zip(&self.next.records) {
+            let ship = &mut self.ships[usize::from(*slot)];
+            self.in_sight += usize::from(ship.told == 0);
+            (ship.told, ship.record) = (tick + 1, *record);
         }
         applied.updates = u32::try_from(self.next.slots.len()).unwrap_or(u32::MAX);
         self.next.tick = tick;
-        std::mem::swap(&mut self.told[usize::from(place_of(tick))], &mut self.next);
+        std::mem::swap(&mut self.told[place_of(tick)], &mut self.next);
         let bits = self.newest.map_or(0, |(newest, bits)| match tick - newest {
             age @ 1..=31 => bits << age | 1 << (age - 1),
             32 => 1 << 31,
@@ -319,43 +334,25 @@ impl View {
         applied
     }
 
-    /// Makes room for the packet of a tick: who was told of last in the one before at its place is kept by
-    /// itself.
-    fn forget(&mut self, tick: u32) {
-        let told = &self.told[usize::from(place_of(tick))];
-        for (slot, record) in told.slots.iter().zip(&told.records) {
-            let last = &mut self.last[usize::from(*slot)];
-            if *last == place_of(tick)
-                && let Some(record) = record
-            {
-                *last = OLDER;
-                self.older.insert(*slot, (told.tick, *record));
-            }
-        }
-    }
-
     /// An entity comes into sight, is told of in full again, or goes (no generation). Nothing builds on what
     /// its slot was before. Tells whether one went.
-    fn begin(&mut self, slot: u16, generation: Option<u32>) -> bool {
-        let index = usize::from(slot);
-        let is_known = self.last[index] != UNKNOWN;
-        if is_known && generation != Some(self.generations[index]) {
-            for told in &mut self.told {
-                if let Some(place) = told.place(slot) {
-                    told.records[place] = None;
-                }
-            }
-            self.older.remove(&slot);
-            self.last[index] = UNKNOWN;
+    fn begin(&mut self, tick: u32, slot: u16, generation: Option<u32>) -> bool {
+        let ship = &mut self.ships[usize::from(slot)];
+        let is_known = ship.told > 0;
+        let is_same = is_known && generation == Some(ship.generation);
+        if is_known && !is_same {
             assert!(self.in_sight > 0, "slot {slot} was known and nothing was in sight");
             self.in_sight -= 1;
         }
-        self.generations[index] = generation.unwrap_or(0);
+        if !is_same {
+            *ship = Newest { generation: generation.unwrap_or(0), ..Newest::default() };
+            self.since[usize::from(slot)] = tick;
+        }
         is_known && generation.is_none()
     }
 }
 
 /// The place of a tick's packet.
-fn place_of(tick: u32) -> u8 {
-    u8::try_from(tick % PACKETS_KEPT).unwrap_or(0)
+fn place_of(tick: u32) -> usize {
+    (tick % PACKETS_KEPT) as usize
 }

@@ -58,7 +58,7 @@ fn any_snapshot(random: &mut Random) -> Snapshot {
         bin += 1 + random.below(300);
     }
     Snapshot {
-        tick: any_i32(random).cast_unsigned(),
+        tick: any_i32(random).cast_unsigned().min(u32::MAX - 1),
         tau_permille: u16::from(any_u8(random, 256)) * 3,
         control_seq: any_i32(random).cast_unsigned(),
         updates,
