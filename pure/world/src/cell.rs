@@ -69,7 +69,7 @@ pub struct Stepped {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Cell {
     id: CellId,
     /// The tick that comes next.

@@ -7,7 +7,7 @@ use crate::entity::{RANGE, Seen};
 use crate::space::Point;
 
 /// Entities by the squares that they lie in.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Near {
     corner: Point,
     /// Side of a square in units, at least [`RANGE`].

@@ -10,6 +10,7 @@ mod balance;
 mod cells;
 mod fuzz;
 mod interest;
+mod model;
 mod overload;
 mod saved;
 mod script;
