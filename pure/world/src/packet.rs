@@ -9,7 +9,7 @@
 //! | bytes | what |
 //! |---|---|
 //! | 1 | 1, the kind |
-//! | 4 | tick |
+//! | 4 | tick, not the last that fits |
 //! | 2 | speed of time in thousandths |
 //! | 4 | number of the newest control that the client's ship follows |
 //! | varint | how many records |

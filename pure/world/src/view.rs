@@ -5,11 +5,13 @@
 //! out; one that builds on what was never told is an error, and changes nothing.
 //!
 //! A process that flies a thousand pilots has a million entities in sight, far more than a processor's caches
-//! hold: what a packet costs it is the memory that it comes to. Mostly a record builds on the newest one of its
-//! entity, which is one place in memory, and some records are looked up at once. What a packet says is resolved in one pass,
-//! into memory that is there.
+//! hold: what a packet costs it is the memory that it comes to. Mostly a record builds on the newest one of
+//! its entity, which is one place in memory, and some records are looked up at once. What a packet says is
+//! resolved in one pass, into memory that is there.
 //!
 //! What is deliberately not here: drawing, and guessing beyond letting things fly on.
+
+use std::num::NonZeroU32;
 
 use crate::packet::{AGE_MAX, Head, Malformed, SnapshotReader, Summary, Update, applied};
 use crate::record::Record;
@@ -57,7 +59,8 @@ pub struct Applied {
 pub struct Known {
     /// The entity's generation; with its slot its whole id.
     pub generation: u32,
-    told: u32,
+    /// One more than the tick of the packet that told of it last.
+    told: NonZeroU32,
     record: Record,
 }
 
@@ -65,33 +68,17 @@ impl Known {
     /// The newest record, and its tick.
     #[must_use]
     pub fn newest(&self) -> (u32, Record) {
-        (self.told, self.record)
+        (self.told.get() - 1, self.record)
     }
 
     /// Where the entity is believed to be in `tick`.
     #[must_use]
     pub fn at(&self, tick: u32) -> Record {
-        self.record.flown(tick.saturating_sub(self.told))
+        self.record.flown(tick.saturating_sub(self.newest().0))
     }
 }
 
-/// What is known of a slot. 24 bytes: two or three of them are in a line of a cache.
-#[derive(Clone, Copy, Debug, Default)]
-struct Newest {
-    /// One more than the tick of the packet that told of it last; 0 if nothing is known of it.
-    told: u32,
-    generation: u32,
-    record: Record,
-}
-
-const _: () = assert!(size_of::<Newest>() == 24);
-
-impl Newest {
-    fn known(&self) -> Option<Known> {
-        let Self { told, generation, record } = *self;
-        Some(Known { generation, told: told.checked_sub(1)?, record })
-    }
-}
+const _: () = assert!(size_of::<Option<Known>>() == 24, "two or three are in a line of a cache");
 
 /// The records of one packet.
 #[derive(Debug, Default)]
@@ -120,8 +107,8 @@ pub struct View {
     /// By tick modulo [`PACKETS_KEPT`].
     told: [Told; PACKETS_KEPT as usize],
     /// By slot.
-    ships: Vec<Newest>,
-    /// By slot: the tick in which what it is now came into sight. Nothing builds on what was told of it before.
+    ships: Vec<Option<Known>>,
+    /// By slot: the tick in which what is known of it came into sight. Nothing builds on what was told of it before.
     since: Vec<u32>,
     /// The records of a packet until all of it is known to be right, then memory for the next.
     next: Told,
@@ -184,7 +171,7 @@ impl View {
 
     /// All that is in sight, by slot.
     pub fn known(&self) -> impl Iterator<Item = (u32, Known)> {
-        let known = |(slot, ship): (u32, &Newest)| Some((slot, ship.known()?));
+        let known = |(slot, ship): (u32, &Option<Known>)| Some((slot, (*ship)?));
         (0..).zip(&self.ships).filter_map(known)
     }
 
@@ -197,7 +184,7 @@ impl View {
     /// What is known of a slot.
     #[must_use]
     pub fn get(&self, slot: u32) -> Option<Known> {
-        self.ships.get(slot as usize)?.known()
+        *self.ships.get(slot as usize)?
     }
 
     /// Takes a packet.
@@ -252,12 +239,12 @@ impl View {
     /// The new records of at most [`AT_ONCE`] slots. What is known of them is fetched for all of them first: so the
     /// processor waits for memory once, not for each.
     fn resolve_all(&mut self, tick: u32, updates: &[(u32, Update)]) -> Result<(), BadPacket> {
-        let newest: [Newest; AT_ONCE] = std::array::from_fn(|at| {
+        let known: [Option<Known>; AT_ONCE] = std::array::from_fn(|at| {
             let slot = updates.get(at).map_or(u32::MAX, |(slot, _)| *slot);
             self.ships.get(slot as usize).copied().unwrap_or_default()
         });
-        let mut all = updates.iter().zip(&newest);
-        all.try_for_each(|((slot, update), newest)| self.resolve(tick, (*slot, update), newest))
+        let mut all = updates.iter().zip(&known);
+        all.try_for_each(|((slot, update), known)| self.resolve(tick, (*slot, update), *known))
     }
 
     /// The new record of one slot.
@@ -265,7 +252,7 @@ impl View {
         &mut self,
         tick: u32,
         (slot, update): (u32, &Update),
-        newest: &Newest,
+        known: Option<Known>,
     ) -> Result<(), BadPacket> {
         let outside = BadPacket::Outside { slot };
         let short = u16::try_from(slot).map_err(|_| outside)?;
@@ -280,7 +267,7 @@ impl View {
             }
             Update::Delta { age, .. } => {
                 let tick = tick.wrapping_sub(*age);
-                let baseline = self.baseline(tick, (short, newest));
+                let baseline = known.and_then(|known| self.baseline(tick, short, known));
                 let baseline = baseline.ok_or(BadPacket::Baseline { slot, tick })?;
                 applied(baseline, update).ok_or(outside)?
             }
@@ -292,9 +279,10 @@ impl View {
 
     /// What was told of a slot in the packet of a tick.
     #[inline]
-    fn baseline(&self, tick: u32, (slot, newest): (u16, &Newest)) -> Option<Record> {
-        if newest.told.checked_sub(1)? == tick {
-            return Some(newest.record);
+    fn baseline(&self, tick: u32, slot: u16, known: Known) -> Option<Record> {
+        let (newest, record) = known.newest();
+        if newest == tick {
+            return Some(record);
         }
         let told = &self.told[place_of(tick)];
         let is_kept = told.tick == tick && self.since[usize::from(slot)] <= tick;
@@ -309,7 +297,7 @@ impl View {
         if let Some(slot) = told.max(begun)
             && usize::from(slot) >= self.ships.len()
         {
-            self.ships.resize(usize::from(slot) + 1, Newest::default());
+            self.ships.resize(usize::from(slot) + 1, None);
             self.since.resize(usize::from(slot) + 1, 0);
         }
         let mut applied = Applied::default();
@@ -318,9 +306,10 @@ impl View {
             applied.gone += u32::from(self.begin(tick, slot, generation));
         }
         for (slot, record) in self.next.slots.iter().zip(&self.next.records) {
-            let ship = &mut self.ships[usize::from(*slot)];
-            self.in_sight += usize::from(ship.told == 0);
-            (ship.told, ship.record) = (tick + 1, *record);
+            let Some(known) = &mut self.ships[usize::from(*slot)] else {
+                unreachable!("slot {slot} has a record and is not known")
+            };
+            (known.told, known.record) = (one_more(tick), *record);
         }
         applied.updates = u32::try_from(self.next.slots.len()).unwrap_or(u32::MAX);
         self.next.tick = tick;
@@ -338,18 +327,27 @@ impl View {
     /// its slot was before. Tells whether one went.
     fn begin(&mut self, tick: u32, slot: u16, generation: Option<u32>) -> bool {
         let ship = &mut self.ships[usize::from(slot)];
-        let is_known = ship.told > 0;
-        let is_same = is_known && generation == Some(ship.generation);
-        if is_known && !is_same {
-            assert!(self.in_sight > 0, "slot {slot} was known and nothing was in sight");
-            self.in_sight -= 1;
-        }
-        if !is_same {
-            *ship = Newest { generation: generation.unwrap_or(0), ..Newest::default() };
+        let was_known = ship.is_some();
+        let Some(generation) = generation else {
+            *ship = None;
+            assert!(!was_known || self.in_sight > 0, "slot {slot} was known, nothing in sight");
+            self.in_sight -= usize::from(was_known);
+            return was_known;
+        };
+        if ship.is_none_or(|known| known.generation != generation) {
+            // Its record follows.
+            *ship = Some(Known { generation, told: one_more(tick), record: Record::default() });
             self.since[usize::from(slot)] = tick;
+            self.in_sight += usize::from(!was_known);
         }
-        is_known && generation.is_none()
+        false
     }
+}
+
+/// One more than a tick, which is not the last that there is.
+fn one_more(tick: u32) -> NonZeroU32 {
+    assert!(tick < u32::MAX, "no packet is of this tick");
+    NonZeroU32::MIN.saturating_add(tick)
 }
 
 /// The place of a tick's packet.

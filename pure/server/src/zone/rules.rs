@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 
 use game::rules::ZoneRule;
+use world::mix;
 
 /// Pilots of one question, and those who wait for the next.
 const PILOTS_ASKED_MAX: usize = 64;
@@ -96,8 +97,17 @@ impl<T> Line<T> {
     }
 
     /// How many more may wait.
-    pub(super) fn room(&self) -> usize {
+    fn room(&self) -> usize {
         self.waiting_max - self.waiting.len()
+    }
+
+    /// As much as this has happened in a tick: who comes first when there is not room for all is somebody else in
+    /// each tick.
+    pub(super) fn take_turns<I>(&self, tick: u32, all: &mut [I]) {
+        if all.len() > self.room() {
+            let first = mix(u64::from(tick)) % all.len() as u64;
+            all.rotate_left(usize::try_from(first).unwrap_or(0));
+        }
     }
 
     /// Something has happened.
@@ -203,6 +213,19 @@ mod tests {
         assert_eq!((taken, line.take_left_out(), line.take_left_out()), (256, 400 - 256, 0));
         line.register(false);
         assert_eq!((line.push(8, 1), line.take_left_out()), (Err(1), 0), "none is asked");
+    }
+
+    #[test]
+    fn where_there_is_not_room_for_all_it_is_others_who_have_none_in_each_tick() {
+        let line = line();
+        let first_of = |tick, count: u32| {
+            let mut all: Vec<u32> = (0..count).collect();
+            line.take_turns(tick, &mut all);
+            all[0]
+        };
+        assert!((0..50).all(|tick| first_of(tick, 256) == 0), "there is room");
+        let had_none = (0..50).filter(|tick| (1..400 - 255).contains(&first_of(*tick, 400)));
+        assert!((5..45).contains(&had_none.count()), "the lowest has room in some ticks");
     }
 
     #[test]

@@ -142,7 +142,7 @@ impl Saving {
         self.last == Last::Kept
     }
 
-    /// A pilot's ship is there, with this score, that of a snapshot or none.
+    /// A pilot's ship is there, with this score: as it was saved, or none.
     pub(super) fn come(&mut self, ship: EntityId, score: Score) {
         self.scores.insert(ship, Scored { now: score, kept: score });
     }
@@ -241,8 +241,7 @@ impl Saving {
         let lost_ns = now.mono_ns + (patience_ns << self.lost.min(LOST_DOUBLED_MAX));
         self.writes += 1;
         self.under_way = Some(Write { number: self.writes, lost_ns });
-        let changed = std::mem::take(&mut self.changed);
-        self.writing = changed.into_iter().map(|ship| (ship, self.score(ship))).collect();
+        self.writing = self.take_changed();
         self.save = Some(ZoneSave { home: self.me, write: self.writes, number, part });
     }
 
@@ -283,9 +282,14 @@ impl Saving {
         if self.interval_ns.is_some() {
             return BTreeSet::new();
         }
-        let changed = std::mem::take(&mut self.changed);
-        let scores = changed.into_iter().map(|ship| (ship, self.score(ship))).collect();
+        let scores = self.take_changed();
         self.keep(scores)
+    }
+
+    /// Scores that have changed and are not being written.
+    fn take_changed(&mut self) -> BTreeMap<EntityId, Score> {
+        let changed = std::mem::take(&mut self.changed);
+        changed.into_iter().map(|ship| (ship, self.score(ship))).collect()
     }
 
     /// These scores may be told.

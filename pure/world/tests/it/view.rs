@@ -1,10 +1,10 @@
 //! What a client knows, beside a reader that is as simple as the layout's description: it keeps everything it
 //! was told of each slot for 32 ticks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use event::Random;
-use world::{BadPacket, Record, Snapshot, Update, View};
+use world::{BadPacket, Malformed, Record, Snapshot, Update, View};
 
 /// A slot that is in sight.
 #[derive(Clone, Debug, Default)]
@@ -102,11 +102,13 @@ fn any_snapshot(random: &mut Random, tick: u32, reader: &Reader) -> Snapshot {
                 let ages: Vec<u32> = entity.map(told).unwrap_or_default();
                 let ages: Vec<_> = ages.into_iter().filter(|age| (1..32).contains(age)).collect();
                 let count = u32::try_from(ages.len()).unwrap();
-                let any = random.below(500) == 0;
-                let age = if any || count == 0 { 1 } else { ages[random.below(count) as usize] };
+                // Now and then what was told before it went, of another life of its slot, or never.
+                let any = random.below(200) == 0;
                 if count == 0 && !any {
                     continue;
                 }
+                let drawn = random.below(if any { 31 } else { count });
+                let age = if any { 1 + drawn } else { ages[drawn as usize] };
                 Update::Delta { age, by: (5, -3), velocity: (1, 0), pose: None }
             }
             _ => continue,
@@ -118,11 +120,12 @@ fn any_snapshot(random: &mut Random, tick: u32, reader: &Reader) -> Snapshot {
 
 #[test]
 fn a_view_knows_what_a_simple_reader_knows() {
-    let (mut taken, mut refused, mut old) = (0, 0, 0);
+    let (mut taken, mut refused, mut old, mut of_before) = (0, 0, 0, 0);
     for seed in 0..200 {
         let mut random = Random::from_number(seed);
         let (mut view, mut reader) = (View::default(), Reader::default());
         let mut tick = random.below(100);
+        let mut told_ever: BTreeSet<(u32, u32)> = BTreeSet::new();
         for round in 0..150 {
             // Packets get lost, one at a time or for longer than any baseline is kept, and come twice.
             tick += match random.below(60) {
@@ -145,6 +148,11 @@ fn a_view_knows_what_a_simple_reader_knows() {
                 (Err(one), Err(other)) => {
                     assert_eq!(one, other, "{seed} {round}");
                     refused += 1;
+                    // Told, but of what the slot was before.
+                    of_before += u32::from(match one {
+                        BadPacket::Baseline { slot, tick } => told_ever.contains(&(slot, tick)),
+                        _ => false,
+                    });
                 }
                 (one, other) => panic!("{seed} {round}: {one:?} beside {other:?}"),
             }
@@ -152,9 +160,31 @@ fn a_view_knows_what_a_simple_reader_knows() {
                 let (told, record) = it.newest();
                 (slot, it.generation, told, record)
             });
-            assert_eq!(known.collect::<Vec<_>>(), reader.known(), "{seed} {round}");
+            let known: Vec<_> = known.collect();
+            told_ever.extend(known.iter().map(|(slot, _, told, _)| (*slot, *told)));
+            assert_eq!(known, reader.known(), "{seed} {round}");
             assert_eq!(view.in_sight(), reader.entities.len(), "{seed} {round}");
         }
     }
     assert!(taken > 10_000 && refused > 100 && old > 100, "{taken} {refused} {old}");
+    assert!(of_before > 20, "{of_before} built on what a slot was before");
+}
+
+/// An acknowledgement is one more than its tick.
+#[test]
+fn a_packet_of_the_last_tick_that_there_is_is_refused() {
+    let of = |tick| {
+        let record = any_record(&mut Random::from_number(1));
+        let updates = vec![(7, Update::Full { generation: 1, record })];
+        let mut bytes = Vec::new();
+        Snapshot { tick, updates, ..Snapshot::default() }.encode(&mut bytes);
+        bytes
+    };
+    let mut view = View::default();
+    assert_eq!(view.take(&of(u32::MAX - 1)).unwrap().updates, 1);
+    assert_eq!(view.ack().unwrap().0, u32::MAX - 1);
+    assert_eq!(view.get(7).unwrap().newest().0, u32::MAX - 1);
+    let refused = Malformed::Outside { what: "tick", value: u32::MAX.into() };
+    assert_eq!(View::default().take(&of(u32::MAX)), Err(refused.into()));
+    assert_eq!(Snapshot::decode(&of(u32::MAX)), Err(refused));
 }

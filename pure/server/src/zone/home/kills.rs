@@ -52,6 +52,9 @@ impl Home {
         let all = open.published.iter().flat_map(|published| &published.downed);
         let mut all: Vec<Downed> = all.copied().collect();
         all.sort_unstable();
+        if let Some(Downed { tick, .. }) = all.first() {
+            self.rules.score.take_turns(*tick, &mut all);
+        }
         for downed in all {
             self.saving.downed(downed);
             let (victim, by) = (self.steers(downed.victim), self.steers(downed.by));

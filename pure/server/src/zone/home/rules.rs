@@ -13,9 +13,7 @@ use game::guest::{GuestVersion, Presence, Registered};
 use game::rules::{ZoneRule, of_pilot, pilot, table};
 use game::value::Value;
 use uuid::Uuid;
-use world::{
-    DOWN_TICKS, EntityId, HEALTH_FULL, Hit, Kill, Point, Ruling, UNITS_PER_METRE, mix, units,
-};
+use world::{DOWN_TICKS, EntityId, HEALTH_FULL, Hit, Kill, Point, Ruling, UNITS_PER_METRE, units};
 
 use super::kills::{Downing, Verdict};
 use super::{Home, Open};
@@ -135,10 +133,8 @@ impl Home {
         let all = open.published.iter().flat_map(|published| &published.hits);
         let mut all: Vec<Hit> = all.copied().collect();
         all.sort_unstable();
-        // Who is first when there is not room for all is somebody else in each tick.
-        if let (Some(Hit { tick, .. }), true) = (all.first(), all.len() > self.rules.hit.room()) {
-            let first = mix(u64::from(*tick)) % all.len() as u64;
-            all.rotate_left(usize::try_from(first).unwrap_or(0));
+        if let Some(Hit { tick, .. }) = all.first() {
+            self.rules.hit.take_turns(*tick, &mut all);
         }
         for hit in all {
             let (victim, by) = (self.steers(hit.victim), self.steers(hit.by));
