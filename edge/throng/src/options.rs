@@ -50,6 +50,8 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// An IP address, `localhost`, or nothing for every address of the machine.
     Address,
+    /// An IP address or a host's name, without a port; or nothing.
+    Host,
     /// A file or folder.
     Path,
     /// At most [`LIST_ITEMS_MAX`] entries of this form.
@@ -195,6 +197,7 @@ impl Kind {
             Self::Word { min, max, also } => format!("{min}–{max} letters, digits, `_`, `{also}`"),
             Self::Choice(words) => words.join(", "),
             Self::Address => "IP address or localhost".to_owned(),
+            Self::Host => "empty, or a host's name or IP address".to_owned(),
             Self::Path => "path".to_owned(),
             Self::List(Entry::Variable) => format!("up to {LIST_ITEMS_MAX} × KEY=value"),
             Self::List(Entry::Header) => format!("up to {LIST_ITEMS_MAX} × Name=value"),
@@ -215,11 +218,11 @@ impl Kind {
             Self::Word { .. } => "NAME",
             Self::Choice(_) => "WORD",
             Self::Address => "IP",
+            Self::Host | Self::List(Entry::Host) => "HOST",
             Self::Path => "PATH",
             Self::List(Entry::Variable) => "KEY=VALUE",
             Self::List(Entry::Header) => "NAME=VALUE",
             Self::List(Entry::Network) => "NETWORK",
-            Self::List(Entry::Host) => "HOST",
         }
     }
 }

@@ -17,7 +17,7 @@ pub enum OptionValue {
     Number(u64),
     /// Of [`Kind::Switch`].
     Switch(bool),
-    /// Of [`Kind::Text`], [`Kind::Word`], [`Kind::Path`], and of [`Kind::Choice`] in lower case.
+    /// Of [`Kind::Text`], [`Kind::Word`], [`Kind::Path`], [`Kind::Host`], and of [`Kind::Choice`] in lower case.
     Text(String),
     /// Of [`Kind::Address`].
     Address(IpAddr),
@@ -52,6 +52,9 @@ pub enum BadValue {
     /// Not an address.
     #[error("must be an IP address such as 127.0.0.1, or localhost")]
     NotAddress,
+    /// Neither an address nor a host's name.
+    #[error("must be an IP address or a host's name, such as game.example, without a port")]
+    NotHost,
     /// More than one value for an option that takes one.
     #[error("takes one value, not a list")]
     NotOne,
@@ -117,6 +120,8 @@ pub fn parse(kind: Kind, items: &[String]) -> Result<OptionValue, BadValue> {
                 Err(BadValue::NotChoice { words })
             }
         }
+        Kind::Host if is_host(text) => Ok(OptionValue::Text(text.clone())),
+        Kind::Host => Err(BadValue::NotHost),
         Kind::Address => address(text).map(OptionValue::Address).ok_or(BadValue::NotAddress),
         Kind::List(_) => Err(BadValue::NotOne),
     }
@@ -161,6 +166,22 @@ fn address(text: &str) -> Option<IpAddr> {
         "localhost" => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         _ => text.trim_start_matches('[').trim_end_matches(']').parse().ok(),
     }
+}
+
+/// Whether clients can be told to send there. Source: RFC 1123 section 2.1; underscores are in many a name.
+fn is_host(text: &str) -> bool {
+    let label = |label: &str| {
+        let is_end = |end: Option<char>| end.is_some_and(|c| c != '-');
+        (1..=63).contains(&label.len())
+            && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+            && is_end(label.chars().next())
+            && is_end(label.chars().next_back())
+    };
+    let is_name = text.len() <= 253 && text.split('.').all(label);
+    // What ends in a number is an address, or nothing.
+    let is_number = |last: &str| last.bytes().all(|b| b.is_ascii_digit());
+    let is_numeric = text.rsplit('.').next().is_some_and(is_number);
+    text.is_empty() || text.parse::<IpAddr>().is_ok() || is_name && !is_numeric
 }
 
 fn list(form: Entry, items: &[String]) -> Result<OptionValue, BadValue> {

@@ -27,7 +27,7 @@ pub(super) const ROWS: &[Opt] = &[
     ),
     ours(
         "datagram.public_address",
-        Kind::TextOrOff { min: 1, max: 253 },
+        Kind::Host,
         "",
         "Host or address that clients are told to send to. Empty: the one at which they have reached the \
          server already.",
