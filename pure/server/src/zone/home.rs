@@ -73,6 +73,8 @@ struct Audience {
     viewers: u32,
     /// Whether it is still being told of a tick.
     is_busy: bool,
+    /// Whether the newest tick waits for that.
+    waits: bool,
     comes: Vec<(Member, EntityId)>,
     goes: Vec<Uuid>,
     acks: BTreeMap<Uuid, ZoneAck>,
@@ -565,7 +567,8 @@ impl Home {
         self.draw(&open, stats);
         self.newest = Some(open.published.into());
         for room in (0..).take(self.audiences.len()) {
-            if self.audiences[usize::from(room)].is_busy {
+            let audience = &mut self.audiences[usize::from(room)];
+            if audience.is_busy && std::mem::replace(&mut audience.waits, true) {
                 stats.zone_shows_skipped.up();
             }
             self.show(room, out);
@@ -615,7 +618,7 @@ impl Home {
         if audience.is_busy || audience.viewers == 0 && audience.goes.is_empty() {
             return;
         }
-        audience.is_busy = true;
+        (audience.is_busy, audience.waits) = (true, false);
         let show = ZoneShow {
             home: self.me,
             cells: newest.clone(),
@@ -628,11 +631,20 @@ impl Home {
         out.push((room, ZoneMail::Show(Box::new(show))));
     }
 
-    /// A room has told its viewers.
-    pub(crate) fn shown(&mut self, room: RoomIndex, cost_ns: u64) {
+    /// A room has told its viewers. What has come to pass meanwhile it is shown at once: waiting for the next tick, one that
+    /// is a little too slow would tell of every second one.
+    pub(crate) fn shown(
+        &mut self,
+        room: RoomIndex,
+        cost_ns: u64,
+        out: &mut Vec<(RoomIndex, ZoneMail)>,
+    ) {
         let audience = &mut self.audiences[usize::from(room)];
         assert!(audience.is_busy, "room {room} was shown nothing");
         (audience.is_busy, audience.cost_ns) = (false, cost_ns);
+        if audience.waits {
+            self.show(room, out);
+        }
     }
 
     /// The newest tick that all cells have done, and the hash of the whole world in it.
