@@ -173,7 +173,7 @@ enum Chore {
     },
     /// Measure the zone in each of its scenarios, and as there are more pilots
     Zone {
-        /// Scenarios to measure, all by default: S1, S2, S8, S2-one-cell, circle, circle-fixed, S3, S3-udp, S4, S5, illyriad-like, and with more or fewer pilots S3-udp/1600, S1-udp/1400, spread/250, crowd/250, spread/4000, crowd/4000
+        /// Scenarios to measure, all by default: S1, S2, S8, S2-one-cell, circle, circle-fixed, S3, S3-udp, S4, S5, illyriad-like, and with more or fewer pilots crowd-udp/1600, spread-udp/1400, spread/250, crowd/250, spread/4000, crowd/4000
         #[arg(value_name = "SCENARIO")]
         cases: Vec<String>,
         /// Rounds of them, each scenario once in each

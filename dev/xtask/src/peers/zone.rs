@@ -59,7 +59,8 @@ const SPREAD: &str = " --world.side_m 2048";
 const CROWD: &str = " --world.side_m 512";
 const SPREAD_UDP: &str = " --world.side_m 2048 --datagram.enabled true --datagram.port 0";
 const CROWD_UDP: &str = " --world.side_m 512 --datagram.enabled true --datagram.port 0";
-/// 4,000 pilots are told as often as 1,000 at 20 ticks a second: what one processor of the generator can check.
+/// 4,000 pilots are sent as many packets together as 1,000 at 20 ticks a second: what one processor of the generator can
+/// check.
 const SPREAD_SLOW: &str = " --world.side_m 2048 --world.tick_rate_hz 5";
 const CROWD_SLOW: &str = " --world.side_m 512 --world.tick_rate_hz 5";
 /// A quarter of the world, which is a cell of the fixed partition, holds the crowd for most of a minute.
@@ -132,16 +133,16 @@ const CASES: &[Case] = &[
         counted_s: Some(30),
     },
     Case {
-        name: "S3-udp/1600",
-        title: "1,600 in one crowd by datagrams",
+        name: "crowd-udp/1600",
+        title: "1,600 pilots in one crowd, by datagrams",
         load: "zone --players 1600 --set fleet=crowd --set transport=datagrams",
         world: CROWD_UDP,
         warm_up_s: 20,
         counted_s: Some(30),
     },
     Case {
-        name: "S1-udp/1400",
-        title: "1,400 that cruise, by datagrams",
+        name: "spread-udp/1400",
+        title: "1,400 pilots spread, by datagrams",
         load: "zone --players 1400 --set fleet=spread --set transport=datagrams",
         world: SPREAD_UDP,
         warm_up_s: 15,
