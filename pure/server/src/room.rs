@@ -81,6 +81,8 @@ pub struct Room {
     zone_timer: Option<TimerId>,
     /// Whether packets of the zone's viewers are about to be written.
     zone_writes: bool,
+    /// Whether all viewers here have been told of a tick of the zone in this turn.
+    zone_has_told: bool,
     matches: BTreeMap<Uuid, authoritative::Match>,
     /// Those of them that callbacks of matches asked for.
     descendants: Descendants,
@@ -168,6 +170,7 @@ impl Room {
             zone,
             zone_timer: None,
             zone_writes: false,
+            zone_has_told: false,
             matches: BTreeMap::new(),
             descendants: Descendants::default(),
             owners: Owners::default(),
@@ -493,7 +496,8 @@ impl Room {
 
     /// Posts what the turn has brought. Answers to workers come after the directory, so that
     /// whoever is told of a match finds it listed. While more ticks are due, cores are not woken
-    /// for every one of them.
+    /// for every one of them. A tick of the zone that all have been told of is none of these: where telling takes longer
+    /// than a tick, there is always a next one.
     fn flush(&mut self, now: Now, out: &mut Output<Mail>) {
         // One wait for the disk for all that callbacks have written in this turn, before anybody
         // hears of it.
@@ -501,7 +505,9 @@ impl Room {
         self.tell_arrivals(now);
         self.tell_if_drained();
         self.tell_held();
-        let is_more_due = self.timers.next_ns().is_some_and(|due_ns| due_ns <= now.mono_ns);
+        let has_told = std::mem::take(&mut self.zone_has_told);
+        let is_due = |due_ns| due_ns <= now.mono_ns;
+        let is_more_due = !has_told && self.timers.next_ns().is_some_and(is_due);
         self.tell_listers(out);
         self.resources.post_cache(self.me.thread(), &self.topology, out);
         self.stats.script_log_dropped.set(self.resources.script_log.dropped_count);

@@ -443,7 +443,8 @@ counters! {
         counter zone_news,
         /// Ships shot down that pilots were not told of, because too many were in a short time.
         counter zone_news_dropped,
-        /// Ticks that viewers of a room were not told, because it still told them the one before.
+        /// Ticks that viewers of a room were never told of, because a newer one was done while they were still told of an
+        /// older one.
         counter zone_shows_skipped,
         /// Mail that could not be posted because a mailbox was full.
         counter refused_mail,

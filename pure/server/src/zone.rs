@@ -109,16 +109,23 @@ impl Zone {
         }
     }
 
-    /// Writes packets of some viewers.
-    pub(crate) fn write(&mut self, now: Now, around: &mut Around<'_>, packets: &mut Vec<Packet>) {
+    /// Writes packets of some viewers. Tells whether all of the room's have been told of a tick by now, also if
+    /// the next one is to be told already.
+    pub(crate) fn write(
+        &mut self,
+        now: Now,
+        around: &mut Around<'_>,
+        packets: &mut Vec<Packet>,
+    ) -> bool {
         let told = self.viewers.write(around.clock, around.stats, packets);
-        let Some((home, cost_ns)) = told else { return };
+        let Some((home, cost_ns)) = told else { return false };
         let shown = ZoneMail::Shown { room: self.me, cost_ns };
         if home == self.me {
             self.take(now, shown, around);
         } else {
             around.posts.push((home, shown));
         }
+        true
     }
 
     fn home(&mut self) -> &mut Home {

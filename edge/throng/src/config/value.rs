@@ -53,7 +53,9 @@ pub enum BadValue {
     #[error("must be an IP address such as 127.0.0.1, or localhost")]
     NotAddress,
     /// Neither an address nor a host's name.
-    #[error("must be an IP address or a host's name, such as game.example, without a port")]
+    #[error(
+        "must be an IP address or a host's name in ASCII, such as game.example, without a port"
+    )]
     NotHost,
     /// More than one value for an option that takes one.
     #[error("takes one value, not a list")]
@@ -181,7 +183,8 @@ fn is_host(text: &str) -> bool {
     // What ends in a number is an address, or nothing.
     let is_number = |last: &str| last.bytes().all(|b| b.is_ascii_digit());
     let is_numeric = text.rsplit('.').next().is_some_and(is_number);
-    text.is_empty() || text.parse::<IpAddr>().is_ok() || is_name && !is_numeric
+    let is_address = text.parse().is_ok_and(|address: IpAddr| !address.is_unspecified());
+    text.is_empty() || is_address || is_name && !is_numeric
 }
 
 fn list(form: Entry, items: &[String]) -> Result<OptionValue, BadValue> {

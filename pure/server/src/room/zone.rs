@@ -96,9 +96,10 @@ impl Room {
 
     /// Packets of some more viewers.
     pub(super) fn zone_write(&mut self, now: Now) {
-        let mut packets = Vec::new();
+        let (mut packets, mut has_told) = (Vec::new(), false);
         self.zone_writes = false;
-        self.with_zone(|zone, around| zone.write(now, around, &mut packets));
+        self.with_zone(|zone, around| has_told = zone.write(now, around, &mut packets));
+        self.zone_has_told |= has_told;
         let Some(zone) = &self.zone else { return };
         let Some(id) = zone.viewers.id else { unreachable!("a tick is told that was not shown") };
         let (text, datagrams_of) = (id.text(&self.topology.nodes), self.datagrams_of());

@@ -208,7 +208,11 @@ impl Rooms {
             }
             let more = (0..).zip(&self.parts).find(|(_, part)| part.viewers.has_more());
             let Some((room, _)) = more else { break };
-            self.act(room, |part, now, around| part.write(now, around, &mut packets));
+            let mut has_told = false;
+            self.act(room, |part, now, around| {
+                has_told = part.write(now, around, &mut packets);
+            });
+            assert!(has_told || self.parts[usize::from(room)].viewers.has_more());
         }
         self.packets = packets;
         let packets = self.home().take_packets();

@@ -2,12 +2,13 @@
 //! they are sent may come to them, with two messages that come twice. Where seeds (`seeds`) draw some orders of
 //! large worlds, this is all orders of a small one.
 //!
-//! Ships fly over borders, shove and shoot across them while the partition is split, moved, split again and merged.
+//! Ships fly over borders and shove each other across them while the partition is split, moved, split again and merged.
 //! In every state each ship is in one cell, what a tick has shown is what the same world shows in one cell, and
 //! somebody can go on until all ticks are done.
 //!
-//! What is deliberately not here: who decides of the partition (`zone` has the director), and mail that is lost for good, which
-//! cells do not know.
+//! What is deliberately not here: who decides of the partition, who comes and goes, controls and rulings (`zone` has
+//! them), whoever holds messages for a cell that has not begun (the server), and mail that is lost for good,
+//! which cells do not know.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
