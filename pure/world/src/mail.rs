@@ -40,6 +40,23 @@ pub struct Orders {
     pub is_saved: bool,
 }
 
+impl Orders {
+    /// A tick at full speed in which nobody comes, goes or is ruled upon.
+    #[must_use]
+    pub fn new(tick: u32, next: Arc<Tree>) -> Self {
+        Self {
+            tick,
+            next,
+            tau_permille: 1_000,
+            spawns: Arc::new([]),
+            leaves: Arc::new([]),
+            rulings: Arc::new([]),
+            hits_wait: false,
+            is_saved: false,
+        }
+    }
+}
+
 /// What whoever runs the zone has decided about a ship. It is an input of a tick as controls are, so that a
 /// zone whose rules are elsewhere plays again from its inputs, however it is partitioned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -241,7 +241,7 @@ impl View {
     fn resolve_all(&mut self, tick: u32, updates: &[(u32, Update)]) -> Result<(), BadPacket> {
         let known: [Option<Known>; AT_ONCE] = std::array::from_fn(|at| {
             let slot = updates.get(at).map_or(u32::MAX, |(slot, _)| *slot);
-            self.ships.get(slot as usize).copied().unwrap_or_default()
+            self.get(slot)
         });
         let mut all = updates.iter().zip(&known);
         all.try_for_each(|((slot, update), known)| self.resolve(tick, (*slot, update), *known))

@@ -96,10 +96,9 @@ impl Room {
 
     /// Packets of some more viewers.
     pub(super) fn zone_write(&mut self, now: Now) {
-        let (mut packets, mut has_told) = (Vec::new(), false);
+        let mut packets = Vec::new();
         self.zone_writes = false;
-        self.with_zone(|zone, around| has_told = zone.write(now, around, &mut packets));
-        self.zone_has_told |= has_told;
+        self.zone_has_told |= self.with_zone(|zone, around| zone.write(now, around, &mut packets));
         let Some(zone) = &self.zone else { return };
         let Some(id) = zone.viewers.id else { unreachable!("a tick is told that was not shown") };
         let (text, datagrams_of) = (id.text(&self.topology.nodes), self.datagrams_of());
@@ -189,15 +188,16 @@ impl Room {
         self.stats.zone_away.set(home.away() as u64);
     }
 
-    fn with_zone(&mut self, act: impl FnOnce(&mut Zone, &mut Around<'_>)) {
+    fn with_zone<R>(&mut self, act: impl FnOnce(&mut Zone, &mut Around<'_>) -> R) -> R {
         let Some(zone) = &mut self.zone else { unreachable!("mail of a zone that is not there") };
         let mut posts = Vec::new();
         let (clock, stats) = (&mut *self.resources.call_clock, &*self.stats);
-        act(zone, &mut Around { clock, stats, posts: &mut posts });
+        let done = act(zone, &mut Around { clock, stats, posts: &mut posts });
         for (room, mail) in posts {
             let to = self.topology.rooms[usize::from(room)];
             self.mails.push(to.seal(&self.topology, RoomMail::Zone(mail)));
         }
+        done
     }
 
     /// `match_join` of the zone: the answer, then the packet that says which ship is the client's, or which

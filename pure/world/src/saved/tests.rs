@@ -131,16 +131,7 @@ fn whatever_is_said_is_refused_or_a_zone_that_goes_on() {
         let tree = std::sync::Arc::new(Tree::new(BINS, CellId(0)));
         let mut cell = Cell::new(CellId(0), saved.tick, None, tree.clone()).with(saved.entities);
         for tick in saved.tick..saved.tick + 3 {
-            cell.order(Orders {
-                tick,
-                next: tree.clone(),
-                tau_permille: 1_000,
-                spawns: std::sync::Arc::from([]),
-                leaves: std::sync::Arc::from([]),
-                rulings: std::sync::Arc::from([]),
-                hits_wait: false,
-                is_saved: true,
-            });
+            cell.order(Orders { is_saved: true, ..Orders::new(tick, tree.clone()) });
             assert!(cell.step().saved.is_some());
         }
     }

@@ -84,16 +84,7 @@ fn a_border_of_an_older_tree_is_fenced_off() {
             Point { x: 20 * BIN_SIDE, y: 0 },
         )],
     };
-    let empty = |tick| Orders {
-        tick,
-        next: tree.clone(),
-        tau_permille: 1_000,
-        spawns: Arc::new([]),
-        leaves: Arc::new([]),
-        rulings: Arc::new([]),
-        hits_wait: false,
-        is_saved: false,
-    };
+    let empty = |tick| Orders::new(tick, tree.clone());
     cell.order(empty(1));
     cell.tell(border(7, 0, 0));
     assert!(!cell.is_ready(), "a stranger's word is not what it waits for");

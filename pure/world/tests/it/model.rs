@@ -139,7 +139,7 @@ impl HandOver {
         ];
         let mut alone = Cell::new(one, 0, None, whole.clone()).with(ships.clone());
         let truth = (0..ticks).map(|tick| {
-            alone.order(orders(u32::try_from(tick).unwrap(), whole.clone()));
+            alone.order(Orders::new(u32::try_from(tick).unwrap(), whole.clone()));
             alone.step().published.sums
         });
         let truth = truth.collect();
@@ -175,7 +175,7 @@ impl HandOver {
 
     fn order(&self, state: &mut State, cell: CellId) {
         if let Some(tick) = state.ordered.get_mut(&cell) {
-            let mut given = orders(*tick, self.tree(*tick + 1).clone());
+            let mut given = Orders::new(*tick, self.tree(*tick + 1).clone());
             if self.broken == Some(Broken::ForgetOrders) && cell.0 == 1 {
                 given.next = self.tree(*tick).clone();
             }
@@ -233,19 +233,6 @@ impl HandOver {
                 Some(Broken::ForgetOrders) | None => {}
             }
         }
-    }
-}
-
-fn orders(tick: u32, next: Arc<Tree>) -> Orders {
-    Orders {
-        tick,
-        next,
-        tau_permille: 1_000,
-        spawns: Arc::new([]),
-        leaves: Arc::new([]),
-        rulings: Arc::new([]),
-        hits_wait: false,
-        is_saved: false,
     }
 }
 
