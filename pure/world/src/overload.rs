@@ -7,11 +7,13 @@
 //! 4. **Time dilation**: time goes slower for all, down to a floor, so that it stays fair.
 //! 5. **Admission**: at the floor nobody is let in; who comes waits in line (`admission`).
 //!
-//! Load comes as numbers, in thousandths of what a tick may cost: of the thread that writes most
-//! packets, and of the fullest room of cells. What only helps packets is not done when rooms are
-//! what is full: then time is dilated at once, the one thing that helps both. A step is taken when
-//! load has been high for half a second, and taken back when it has been low for five; time slows
-//! by a fifth a second at most, and comes back by a twentieth.
+//! Load comes as numbers, in thousandths of the time that the tick had, which is longer when time
+//! goes slower: of the fullest thread that writes packets, and of the fullest room of cells. What
+//! only helps packets is not done when rooms are what is full: then time is dilated at once, the one
+//! thing that helps both. A step is taken when load has been high for half a second. The last one is
+//! taken back when load would have been bearable without it for five: a fifth of what all the time
+//! allows stays free, so that nothing swings. Time loses a tenth of its speed in a step, and wins a
+//! tenth in each second once it comes back.
 //!
 //! What is deliberately not here: measuring, and carrying steps out. Ticks are never skipped.
 
@@ -19,16 +21,14 @@ use crate::interest::Interest;
 
 /// Above this load the next step is taken, in thousandths.
 const HIGH_PERMILLE: u64 = 900;
-/// Below it the last one is taken back. Half of the threads, or twice the rate, must fit between.
-const LOW_PERMILLE: u64 = 400;
-/// Ticks for which load must be high, and low: at 20 Hz half a second, and five.
-const HIGH_TICKS: u32 = 10;
-const LOW_TICKS: u32 = 100;
-/// Speed of time that is lost and won in a step, in thousandths of what it is, and of all.
-const SLOWER_PERMILLE: u32 = 100;
-const FASTER_PERMILLE: u32 = 50;
-/// Ticks between two such steps when time comes back.
-const FASTER_TICKS: u32 = 20;
+/// The last step is taken back if load would be below this without it.
+const BEARABLE_PERMILLE: u64 = 800;
+/// How long load must be high, and bearable, in µs; and how long when time comes back already.
+const HIGH_US: u64 = 500_000;
+const BEARABLE_US: u64 = 5_000_000;
+const FASTER_US: u64 = 1_000_000;
+/// Speed that time loses and wins in a step, in thousandths of what it has.
+const PACE_PERMILLE: u16 = 100;
 /// Times that far tiers are halved.
 const HALVINGS_MAX: u8 = 2;
 
@@ -41,10 +41,12 @@ pub struct Bounds {
     pub tau_floor_permille: u16,
 }
 
-/// How loaded a zone was in a tick, in thousandths of what a tick may cost.
+/// How loaded a zone was in a tick, in thousandths of the time that the tick had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
-    /// The thread that had most to write.
+    /// The time that the tick had, in µs: longer where time goes slower.
+    pub tick_us: u64,
+    /// The fullest thread that writes packets, with all that it does for the zone.
     pub fanout_permille: u64,
     /// The room that had most to compute.
     pub room_permille: u64,
@@ -81,8 +83,8 @@ pub struct Taken {
 pub struct Overload {
     bounds: Bounds,
     steps: Steps,
-    high_ticks: u32,
-    low_ticks: u32,
+    high_us: u64,
+    bearable_us: u64,
 }
 
 impl Overload {
@@ -99,7 +101,7 @@ impl Overload {
             tau_permille: 1_000,
             is_closed: false,
         };
-        Self { bounds, steps, high_ticks: 0, low_ticks: 0 }
+        Self { bounds, steps, high_us: 0, bearable_us: 0 }
     }
 
     /// What is done now.
@@ -128,20 +130,35 @@ impl Overload {
 
     /// The load of a tick. Tells what changes because of it.
     pub fn tick(&mut self, tick: u32, load: Load) -> Option<Taken> {
+        assert!(load.tick_us > 0, "tick {tick} had no time");
         let most = load.fanout_permille.max(load.room_permille);
-        self.high_ticks = if most > HIGH_PERMILLE { self.high_ticks + 1 } else { 0 };
-        self.low_ticks = if most < LOW_PERMILLE { self.low_ticks + 1 } else { 0 };
+        let is_high = most > HIGH_PERMILLE;
+        let is_bearable = self.without_last(most) < BEARABLE_PERMILLE;
+        assert!(!(is_high && is_bearable), "a step taken back makes load {most} less");
+        self.high_us = if is_high { self.high_us + load.tick_us } else { 0 };
+        self.bearable_us = if is_bearable { self.bearable_us + load.tick_us } else { 0 };
         let from = self.steps;
-        if self.high_ticks >= HIGH_TICKS {
-            self.high_ticks = 0;
+        if self.high_us >= HIGH_US {
+            self.high_us = 0;
             self.steps = self.next(load);
-        } else if self.low_ticks >= LOW_TICKS {
-            self.low_ticks =
-                if self.steps.tau_permille < 1_000 { LOW_TICKS - FASTER_TICKS } else { 0 };
+        } else if self.bearable_us >= BEARABLE_US {
             self.steps = self.last();
+            let is_slow = self.steps.tau_permille < 1_000;
+            self.bearable_us = if is_slow { BEARABLE_US - FASTER_US } else { 0 };
         }
         let to = self.steps;
         (from != to).then_some(Taken { tick, from, to })
+    }
+
+    /// What load would be if the last step had not been taken. Each of those that relieve packets may
+    /// have halved it. Whoever is let in at the floor needs what the next speed would.
+    fn without_last(&self, load: u64) -> u64 {
+        let tau_permille = self.steps.tau_permille;
+        if self.steps.is_closed || tau_permille < 1_000 {
+            load * u64::from(faster(tau_permille)) / u64::from(tau_permille)
+        } else {
+            load * 2
+        }
     }
 
     /// One step more.
@@ -155,8 +172,7 @@ impl Overload {
         } else if is_fanout && !steps.has_summaries {
             steps.has_summaries = true;
         } else if steps.tau_permille > self.bounds.tau_floor_permille {
-            let slower = u32::from(steps.tau_permille) * (1_000 - SLOWER_PERMILLE) / 1_000;
-            let slower = u16::try_from(slower).unwrap_or(self.bounds.tau_floor_permille);
+            let slower = steps.tau_permille - pace(steps.tau_permille);
             steps.tau_permille = slower.max(self.bounds.tau_floor_permille);
         } else {
             steps.is_closed = true;
@@ -170,8 +186,7 @@ impl Overload {
         if steps.is_closed {
             steps.is_closed = false;
         } else if steps.tau_permille < 1_000 {
-            let faster = u32::from(steps.tau_permille) + FASTER_PERMILLE;
-            steps.tau_permille = u16::try_from(faster.min(1_000)).unwrap_or(1_000);
+            steps.tau_permille = faster(steps.tau_permille);
         } else if steps.has_summaries {
             steps.has_summaries = false;
         } else if steps.halvings > 0 {
@@ -181,4 +196,15 @@ impl Overload {
         }
         steps
     }
+}
+
+/// What time loses and wins of its speed in a step, in thousandths.
+fn pace(tau_permille: u16) -> u16 {
+    assert!((1..=1_000).contains(&tau_permille), "time at {tau_permille} thousandths");
+    (tau_permille / (1_000 / PACE_PERMILLE)).max(1)
+}
+
+/// The next speed when time comes back, in thousandths.
+fn faster(tau_permille: u16) -> u16 {
+    (tau_permille + pace(tau_permille)).min(1_000)
 }

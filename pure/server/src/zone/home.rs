@@ -85,6 +85,8 @@ struct Audience {
 /// A tick that cells are computing.
 struct Open {
     tree: Arc<Tree>,
+    /// How fast time goes in it.
+    tau_permille: u16,
     cells_left: usize,
     published: Vec<Published>,
     /// What each room needed.
@@ -448,6 +450,7 @@ impl Home {
         self.rooms.retain(|id, _| tree.area(*id).is_some() || next.area(*id).is_some());
         self.open = Some(Open {
             tree: tree.clone(),
+            tau_permille: orders.tau_permille,
             cells_left: tree.cells().len(),
             published: Vec::new(),
             cost_ns: vec![0; self.audiences.len()],
@@ -468,8 +471,7 @@ impl Home {
             };
             out.push((room, ZoneMail::Tick(Box::new(tick))));
         }
-        let period_ns = 1_000_000_000 / u64::from(self.settings.tick_rate_hz);
-        self.due.mono_ns += period_ns * 1_000 / u64::from(orders.tau_permille);
+        self.due.mono_ns += self.tick_ns(orders.tau_permille);
         if self.due.mono_ns < now.mono_ns {
             stats.zone_ticks_slowed.up();
             self.due.mono_ns = now.mono_ns;
@@ -593,17 +595,29 @@ impl Home {
         stats.zone.map.set((tick, self.settings.bins), cells);
     }
 
-    /// What is done about the load of a tick.
-    fn judge(&mut self, open: &Open, stats: &RoomStats) {
+    /// The time that a tick has, in nanoseconds, when time goes so fast.
+    fn tick_ns(&self, tau_permille: u16) -> u64 {
         let period_ns = 1_000_000_000 / u64::from(self.settings.tick_rate_hz);
-        let permille = |cost_ns: u64| cost_ns * 1_000 / period_ns;
-        let audiences = self.audiences.iter().filter(|it| it.viewers > 0);
-        let of_viewers = audiences.map(|it| it.cost_ns).max().unwrap_or(0);
-        let of_cells = open.cost_ns.iter().copied().max().unwrap_or(0);
-        stats.zone.cells.note(of_cells / 1_000);
-        stats.zone.packets.note(of_viewers / 1_000);
-        let load =
-            Load { fanout_permille: permille(of_viewers), room_permille: permille(of_cells) };
+        period_ns * 1_000 / u64::from(tau_permille)
+    }
+
+    /// What is done about the load of a tick, against the time that it had.
+    fn judge(&mut self, open: &Open, stats: &RoomStats) {
+        let tick_ns = self.tick_ns(open.tau_permille);
+        let permille = |cost_ns: u64| cost_ns * 1_000 / tick_ns;
+        let of_rooms = || self.audiences.iter().zip(open.cost_ns.iter().copied());
+        let of_viewers = || of_rooms().filter(|(audience, _)| audience.viewers > 0);
+        let packets_ns = of_viewers().map(|(it, _)| it.cost_ns).max().unwrap_or(0);
+        // Whoever writes packets computes cells as well.
+        let fullest_ns = of_viewers().map(|(it, cells_ns)| it.cost_ns + cells_ns).max();
+        let cells_ns = of_rooms().map(|(_, cells_ns)| cells_ns).max().unwrap_or(0);
+        stats.zone.cells.note(cells_ns / 1_000);
+        stats.zone.packets.note(packets_ns / 1_000);
+        let load = Load {
+            tick_us: tick_ns / 1_000,
+            fanout_permille: permille(fullest_ns.unwrap_or(0)),
+            room_permille: permille(cells_ns),
+        };
         if let Some(taken) = self.overload.tick(self.director.tick(), load) {
             tracing::info!(?load, from = ?taken.from, to = ?taken.to, "the zone has another load");
             self.director.set_tau(taken.to.tau_permille);

@@ -1,6 +1,8 @@
 //! Rooms that compute one zone, played in one thread: however many there are, however the world is cut
 //! between them, and in whatever order their mail comes, it is the same world, hash for hash.
 
+mod load;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use event::{CallClock, CallTime, Now, Random};
@@ -13,7 +15,6 @@ use uuid::Uuid;
 use wire::nakama::Format;
 use world::{Axis, Change, Control, Downed, EntityId, FromClient, News, Saved, Score, Welcome};
 
-use super::refusal::Refusal;
 use super::saving::Saving;
 use super::{Around, Home, Packet, Zone};
 use crate::mail::{Member, RoomIndex, SessionAddress, Topology, ZoneAsk, ZoneMail, ZoneSave};
@@ -22,13 +23,14 @@ use crate::stats::RoomStats;
 
 const TICKS: u32 = 400;
 
-struct NoTime;
+/// Every turn of a room takes as long, in µs.
+struct Takes(u32);
 
-impl CallClock for NoTime {
+impl CallClock for Takes {
     fn begin(&mut self) {}
 
     fn spent(&mut self) -> CallTime {
-        CallTime::default()
+        CallTime { kept_us: self.0, computed_us: self.0 }
     }
 }
 
@@ -39,6 +41,7 @@ struct Rooms {
     random: Random,
     stats: RoomStats,
     now: Now,
+    clock: Takes,
     packets: Vec<Packet>,
     /// What single clients were told.
     told: Vec<Packet>,
@@ -109,6 +112,7 @@ impl Rooms {
             random: Random::from_number(seed),
             stats: RoomStats::default(),
             now: Now::default(),
+            clock: Takes(0),
             packets: Vec::new(),
             told: Vec::new(),
             save: None,
@@ -172,7 +176,8 @@ impl Rooms {
     fn act(&mut self, room: RoomIndex, act: impl FnOnce(&mut Zone, Now, &mut Around<'_>)) {
         let mut posts = Vec::new();
         let part = &mut self.parts[usize::from(room)];
-        let around = &mut Around { clock: &mut NoTime, stats: &self.stats, posts: &mut posts };
+        let clock = &mut self.clock;
+        let around = &mut Around { clock, stats: &self.stats, posts: &mut posts };
         act(part, self.now, around);
         for (to, mail) in posts {
             let way = (room, to);
@@ -510,53 +515,6 @@ fn who_leaves_before_a_rule_has_answered_is_gone() {
     // Modules without rules: pilots come at once.
     rooms.home().register(&Registered::default(), GuestVersion::FIRST.next());
     assert!(rooms.home().enter(&member(3), None).unwrap().is_some());
-}
-
-/// A zone with too much to do lets nobody in; when that is over, a few at a time.
-#[test]
-fn who_comes_when_time_is_slowest_waits_until_there_is_less_to_do() {
-    let mut rooms = Rooms::new(1, 0, 1);
-    rooms.home().enter(&member(1), None).unwrap();
-    let load = world::Load { fanout_permille: 0, room_permille: 2_000 };
-    while !rooms.home().overload().report().is_closed {
-        rooms.home().overload().tick(0, load);
-    }
-    for number in 2..4 {
-        let packet = rooms.home().enter(&member(number), None).unwrap().unwrap();
-        assert_eq!(packet[0], world::Place::KIND);
-    }
-    assert_eq!(rooms.home().enter(&member(9), None), Err(Refusal::Closed), "two may wait");
-    rooms.tick();
-    assert_eq!((rooms.home().counts(), rooms.told.len()), ((1, 2), 0));
-    // It has nothing to do from now on.
-    for _ in 0..120 {
-        rooms.tick();
-    }
-    assert_eq!(rooms.home().counts(), (3, 0));
-    let told: Vec<_> =
-        rooms.told.iter().map(|it| (it.to.presence.session_id, it.bytes[0])).collect();
-    let welcome = world::Welcome::KIND;
-    assert_eq!(told, [(Uuid::from_u128(2), welcome), (Uuid::from_u128(3), welcome)]);
-}
-
-/// A room that is slow to tell its viewers is shown the newest tick when it is ready, and no tick between.
-#[test]
-fn a_room_that_is_behind_is_shown_the_newest_tick_only() {
-    let mut rooms = Rooms::new(1, 0, 1);
-    rooms.home().enter(&member(1), None).unwrap();
-    rooms.tick();
-    for _ in 0..5 {
-        rooms.now = rooms.home().due().unwrap();
-        rooms.act(0, |part, now, around| part.tick(now, around));
-    }
-    // It is told of 1, 5 waits, and those between are told to nobody.
-    assert_eq!(rooms.stats.zone_shows_skipped.read(), 3);
-    rooms.tick();
-    assert_eq!(rooms.stats.zone_shows_skipped.read(), 4, "6 has taken its place");
-    rooms.tick();
-    let ticks =
-        rooms.packets.iter().map(|it| u32::from_le_bytes(it.bytes[1..5].try_into().unwrap()));
-    assert_eq!(ticks.collect::<Vec<_>>(), [0, 1, 6, 7]);
 }
 
 /// One that is ended behind a snapshot and goes on, on other rooms, is the one that was never stopped.

@@ -4,21 +4,42 @@ use world::{Admission, Bounds, Interest, Load, Overload, Place, Steps, Taken};
 
 const BOUNDS: Bounds = Bounds { fanouts_max: 4, tau_floor_permille: 500 };
 
-/// Runs a made-up zone of `work` thousandths of a thread's packets and of a room's cells, which
-/// what is done relieves; gives all that was done.
-fn run(overload: &mut Overload, from: u32, ticks: u32, work: Load) -> Vec<Taken> {
-    let mut taken = Vec::new();
-    for tick in from..from + ticks {
-        let Steps { fanouts, halvings, has_summaries, tau_permille, .. } = overload.report();
-        let eased = work.fanout_permille / u64::from(fanouts) * (4 - u64::from(halvings)) / 4;
-        let eased = if has_summaries { eased * 3 / 4 } else { eased };
-        let load = Load {
-            fanout_permille: eased * u64::from(tau_permille) / 1_000,
-            room_permille: work.room_permille * u64::from(tau_permille) / 1_000,
-        };
-        taken.extend(overload.tick(tick, load));
+/// A zone whose ticks take so long at full speed, in µs, and what was done about its load.
+struct Zone {
+    overload: Overload,
+    tick_us: u64,
+    tick: u32,
+}
+
+impl Zone {
+    fn new(rate_hz: u64) -> Self {
+        Self { overload: Overload::new(BOUNDS), tick_us: 1_000_000 / rate_hz, tick: 0 }
     }
-    taken
+
+    /// Flies for so many seconds with `work` for packets and cells, in thousandths of what a thread does in a
+    /// tick at full speed, which what is done relieves; gives all that was done.
+    fn fly(&mut self, seconds: u64, (packets, cells): (u64, u64)) -> Vec<Taken> {
+        let (mut taken, mut flown_us) = (Vec::new(), 0);
+        while flown_us < seconds * 1_000_000 {
+            let Steps { fanouts, halvings, has_summaries, tau_permille, .. } =
+                self.overload.report();
+            let eased = packets / u64::from(fanouts) * (4 - u64::from(halvings)) / 4;
+            let eased = if has_summaries { eased * 3 / 4 } else { eased };
+            let load = Load {
+                tick_us: self.tick_us * 1_000 / u64::from(tau_permille),
+                fanout_permille: eased * u64::from(tau_permille) / 1_000,
+                room_permille: cells * u64::from(tau_permille) / 1_000,
+            };
+            taken.extend(self.overload.tick(self.tick, load));
+            flown_us += load.tick_us;
+            self.tick += 1;
+        }
+        taken
+    }
+
+    fn tau_permille(&self) -> u64 {
+        self.overload.report().tau_permille.into()
+    }
 }
 
 /// What changed in a step, in a word.
@@ -41,40 +62,74 @@ fn words(taken: &[Taken]) -> Vec<&'static str> {
 
 #[test]
 fn steps_come_in_their_order_and_go_in_the_other() {
-    let mut overload = Overload::new(BOUNDS);
-    let crowd = Load { fanout_permille: 40_000, room_permille: 500 };
-    let taken = run(&mut overload, 0, 400, crowd);
+    let mut zone = Zone::new(20);
+    let taken = zone.fly(20, (40_000, 500));
     assert_eq!(words(&taken), ["fan-out", "tiers", "summaries", "time", "admission"]);
-    assert!(taken.windows(2).all(|it| it[1].tick - it[0].tick >= 10), "a step each half second");
-    let steps = overload.report();
+    let steps = zone.overload.report();
     assert_eq!((steps.fanouts, steps.tau_permille, steps.is_closed), (4, 500, true));
-    let taken = run(&mut overload, 400, 3_000, Load::default());
+    let taken = zone.fly(60, (0, 0));
     assert_eq!(words(&taken), ["admission", "time", "summaries", "tiers", "fan-out"]);
-    assert_eq!(overload.report(), Overload::new(BOUNDS).report());
+    assert_eq!(zone.overload.report(), Overload::new(BOUNDS).report());
 }
 
 #[test]
 fn what_helps_is_enough_and_nothing_swings() {
-    let mut overload = Overload::new(BOUNDS);
-    let taken = run(&mut overload, 0, 5_000, Load { fanout_permille: 1_600, room_permille: 100 });
+    let mut zone = Zone::new(20);
+    let taken = zone.fly(300, (1_600, 100));
     assert_eq!(words(&taken), ["fan-out"], "{taken:?}");
-    assert_eq!(overload.report().tau_permille, 1_000);
-    let mut overload = Overload::new(BOUNDS);
-    let taken = run(&mut overload, 0, 5_000, Load { fanout_permille: 100, room_permille: 1_200 });
-    assert_eq!(words(&taken), ["time"], "packets are not what is too much");
-    assert!(taken.len() <= 4 && !overload.report().is_closed, "{taken:?}");
+    assert_eq!(zone.tau_permille(), 1_000);
+    // Packets are not what is too much.
+    for cells in 901..=1_800 {
+        let mut zone = Zone::new(20);
+        let taken = zone.fly(10, (100, cells));
+        assert_eq!(words(&taken), ["time"], "{cells}");
+        assert!(taken.iter().all(|it| it.to.tau_permille < it.from.tau_permille), "{cells}");
+        let load = cells * zone.tau_permille() / 1_000;
+        assert!((800..=900).contains(&load), "{cells}: no slower than it must be: {load}");
+        assert_eq!(zone.fly(300, (100, cells)), [], "{cells}");
+    }
+}
+
+/// Half a second each on the way down, five and then one each on the way back; a step waits for its tick to end.
+#[test]
+fn steps_take_as_long_at_all_rates() {
+    for rate_hz in [5, 20, 60] {
+        let mut zone = Zone::new(rate_hz);
+        let words_of = |taken: Vec<Taken>| words(&taken);
+        assert_eq!(words_of(zone.fly(3, (0, 3_000))), ["time"], "{rate_hz} Hz");
+        assert_eq!(words_of(zone.fly(5, (0, 3_000))), ["time", "admission"], "{rate_hz} Hz");
+        assert_eq!(zone.fly(4, (0, 100)), [], "{rate_hz} Hz");
+        assert_eq!(words_of(zone.fly(3, (0, 100))), ["admission", "time"], "{rate_hz} Hz");
+        assert!(zone.tau_permille() < 700, "{rate_hz} Hz: not all at once");
+        zone.fly(11, (0, 100));
+        assert_eq!(zone.overload.report(), Overload::new(BOUNDS).report(), "{rate_hz} Hz");
+    }
+}
+
+/// A fight that becomes smaller has all its speed again, though it is not small.
+#[test]
+fn time_comes_back_as_far_as_load_allows() {
+    let mut zone = Zone::new(20);
+    zone.fly(10, (0, 1_600));
+    assert!(zone.tau_permille() < 600);
+    zone.fly(20, (0, 1_100));
+    let load = 1_100 * zone.tau_permille() / 1_000;
+    assert!((700..=800).contains(&load), "as much as stays free: {load}");
+    zone.fly(20, (0, 790));
+    assert_eq!(zone.tau_permille(), 1_000);
+    assert_eq!(zone.fly(60, (0, 790)), []);
 }
 
 #[test]
 fn far_tiers_are_lowered_and_the_nearest_never() {
-    let mut overload = Overload::new(BOUNDS);
+    let mut zone = Zone::new(20);
     let wanted = Interest::default();
-    assert_eq!(overload.interest(&wanted), wanted);
-    run(&mut overload, 0, 400, Load { fanout_permille: 40_000, room_permille: 0 });
-    let lowered = overload.interest(&wanted);
+    assert_eq!(zone.overload.interest(&wanted), wanted);
+    zone.fly(20, (40_000, 0));
+    let lowered = zone.overload.interest(&wanted);
     assert_eq!(lowered.periods, [1, 8, 16, 20]);
     assert!(lowered.has_summaries);
-    let threads: Vec<_> = (0..8).map(|viewer| overload.fanout_of(viewer)).collect();
+    let threads: Vec<_> = (0..8).map(|viewer| zone.overload.fanout_of(viewer)).collect();
     assert_eq!(threads, [0, 1, 2, 3, 0, 1, 2, 3], "one crowd occupies all threads");
 }
 
