@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::secrets::typed;
 use crate::doctor::{Check, Tree, Verdict, examine, facts};
 
+/// Empty where it is not known.
+const COMMIT: &str = env!("THRONG_COMMIT");
+
 /// The machine and the programs of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Environment {
@@ -73,7 +76,7 @@ impl Environment {
         Self {
             command: typed(std::env::args_os().map(|it| it.to_string_lossy().into_owned())),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            commit: env!("THRONG_COMMIT").to_owned(),
+            commit: COMMIT.to_owned(),
             server: String::new(),
             peer: String::new(),
             kernel: uname.release().to_string_lossy().into_owned(),
@@ -183,7 +186,7 @@ mod tests {
         let environment = Environment { commit: "6d0c398-dirty".to_owned(), ..environment };
         assert!(said(&environment).is_some_and(|row| row.1.ends_with("(6d0c398-dirty)")));
         // In a repository the build says which.
-        assert!(!env!("THRONG_COMMIT").contains(char::is_whitespace));
+        assert!(!super::COMMIT.contains(char::is_whitespace));
     }
 
     #[test]

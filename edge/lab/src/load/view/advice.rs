@@ -197,6 +197,17 @@ const CURES: &[(Cause, &str, &str)] = &[
          longer `timeout` in the scenario",
     ),
     (
+        Cause::Other,
+        "names are not asked for",
+        "give the server's address for the run, or none, which is that of --target: --datagram.public_address ''",
+    ),
+    (
+        Cause::Other,
+        "is of another family",
+        "reach the server over the family of that address (--target), or give the server one of this family for the \
+         run, or none: --datagram.public_address ''",
+    ),
+    (
         Cause::LacksText,
         "",
         "the server answered something else than the scenario wants: compare the example with its \
@@ -541,6 +552,8 @@ mod tests {
             (Cause::Closed, "connection reset by the server", "", "hung up"),
             (Cause::IdleClosed, "idle connection closed by the server", "", "harmless"),
             (Cause::TimeOut, "time-out", "no answer within 10 s", "timeout"),
+            (Cause::Other, "datagrams that cannot be used", "names are not asked for", "address"),
+            (Cause::Other, "datagrams that cannot be used", "is of another family", "family"),
         ]);
         assert_eq!(cure(&error(Cause::Other, "something new", ""), &Summary::default()), None);
     }

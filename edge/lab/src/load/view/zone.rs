@@ -57,16 +57,7 @@ pub(super) fn rows(summary: &Summary, zone: &ZoneSummary) -> Vec<(&'static str, 
                 group(zone.unknown),
             ),
         ),
-        (
-            "in sight",
-            format!(
-                "of {} ships that had been within sight for 160 ticks pilots had not been told of {}; {} \
-                 were still known 160 ticks after they had gone",
-                group(zone.seen + zone.unseen),
-                group(zone.unseen),
-                group(zone.lingering),
-            ),
-        ),
+        ("in sight", in_sight(zone)),
         (
             "ticks",
             format!(
@@ -85,8 +76,23 @@ pub(super) fn rows(summary: &Summary, zone: &ZoneSummary) -> Vec<(&'static str, 
 }
 
 /// Why nothing is known of the server's ticks.
-const NO_METRICS: &str = "not known: --server has not told of metrics (--metrics.prometheus_port), or they \
-     could not be read when the counted time began and ended";
+const NO_METRICS: &str = "not known: they are read where --server starts a server that has metrics \
+     (--metrics.prometheus_port) and could be asked when the counted time began and ended";
+
+/// Whether pilots are told of the ships that they should see.
+fn in_sight(zone: &ZoneSummary) -> String {
+    let known = zone.seen + zone.unseen;
+    if known == 0 {
+        return "nothing to check: no ship was within a pilot's sight for 160 ticks".to_owned();
+    }
+    format!(
+        "of {} ships that had been within sight for 160 ticks pilots had not been told of {}; {} were still \
+         known 160 ticks after they had gone",
+        group(known),
+        group(zone.unseen),
+        group(zone.lingering),
+    )
+}
 
 /// What the server says of itself.
 fn server_rows(zone: &ZoneSummary) -> Vec<(&'static str, String)> {
