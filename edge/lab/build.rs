@@ -16,7 +16,7 @@ fn main() {
 
 /// None outside a repository, or inside one that only holds a copy of this source.
 fn of_repository() -> Option<String> {
-    // Asked for when it runs: with one target folder for two copies, another may have built this script.
+    // Asked for when it runs: where copies of this source share a target folder, another may have built it.
     let manifest = std::env::var_os("CARGO_MANIFEST_DIR")?;
     let root = Path::new(&manifest).ancestors().nth(2)?;
     let top = git(&["rev-parse", "--show-toplevel"])?;

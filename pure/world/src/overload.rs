@@ -8,12 +8,13 @@
 //! 5. **Admission**: at the floor nobody is let in; who comes waits in line (`admission`).
 //!
 //! Load comes as numbers, in thousandths of the time that the tick had, which is longer when time
-//! goes slower: of the fullest thread that writes packets, and of the fullest room of cells. What
-//! only helps packets is not done when rooms are what is full: then time is dilated at once, the one
-//! thing that helps both. A step is taken when load has been high for half a second. The last one is
-//! taken back when load would have been bearable without it for five: a fifth of what all the time
-//! allows stays free, so that nothing swings. Time loses a tenth of its speed in a step, and wins a
-//! tenth in each second once it comes back.
+//! goes slower: of the fullest room that writes packets, and of the fullest room of cells. What only
+//! helps packets is not done when cells are what is full: then time is dilated at once, the one thing
+//! that helps both. A step is taken when load has been high for half a second of such time. The last
+//! one is taken back when load would have been bearable without it for five, where packets may need
+//! twice as much without it; a tenth of all time lies between bearable and high. Where a step relieves
+//! more than that, it is taken again at once, and each time it stays for twice as long. Time loses a
+//! tenth of its speed in a step, and wins a tenth in each second once it comes back.
 //!
 //! What is deliberately not here: measuring, and carrying steps out. Ticks are never skipped.
 
@@ -23,10 +24,14 @@ use crate::interest::Interest;
 const HIGH_PERMILLE: u64 = 900;
 /// The last step is taken back if load would be below this without it.
 const BEARABLE_PERMILLE: u64 = 800;
+/// Packets that take less than one part in so many of a full room are not what is too much.
+const PACKETS_PART: u64 = 4;
 /// How long load must be high, and bearable, in µs; and how long when time comes back already.
 const HIGH_US: u64 = 500_000;
 const BEARABLE_US: u64 = 5_000_000;
 const FASTER_US: u64 = 1_000_000;
+/// How long it must be bearable at most, where steps that were taken back were taken again.
+const PATIENCE_US_MAX: u64 = 8 * BEARABLE_US;
 /// Speed that time loses and wins in a step, in thousandths of what it has.
 const PACE_PERMILLE: u16 = 100;
 /// Times that far tiers are halved.
@@ -46,10 +51,25 @@ pub struct Bounds {
 pub struct Load {
     /// The time that the tick had, in µs: longer where time goes slower.
     pub tick_us: u64,
-    /// The fullest thread that writes packets, with all that it does for the zone.
-    pub fanout_permille: u64,
-    /// The room that had most to compute.
-    pub room_permille: u64,
+    /// Packets of the room that had most to do for packets and cells together, of those with viewers.
+    pub packets_permille: u64,
+    /// What that room needed for its cells.
+    pub beside_permille: u64,
+    /// The room that had most to compute for cells, whether it writes packets or not.
+    pub cells_permille: u64,
+}
+
+impl Load {
+    /// That of the fullest room.
+    fn most(&self) -> u64 {
+        self.cells_permille.max(self.packets_permille + self.beside_permille)
+    }
+
+    /// Whether fewer packets would help.
+    fn is_of_packets(&self) -> bool {
+        let sum = self.packets_permille + self.beside_permille;
+        self.cells_permille <= HIGH_PERMILLE && self.packets_permille * PACKETS_PART >= sum
+    }
 }
 
 /// All that is done about load, as clients and operators are told.
@@ -85,6 +105,11 @@ pub struct Overload {
     steps: Steps,
     high_us: u64,
     bearable_us: u64,
+    /// For how long load must be bearable before the next step is taken back.
+    patience_us: u64,
+    /// How long ago a step was taken back, up to [`BEARABLE_US`], and whether it was taken again before that.
+    back_us: u64,
+    is_again: bool,
 }
 
 impl Overload {
@@ -101,7 +126,15 @@ impl Overload {
             tau_permille: 1_000,
             is_closed: false,
         };
-        Self { bounds, steps, high_us: 0, bearable_us: 0 }
+        Self {
+            bounds,
+            steps,
+            high_us: 0,
+            bearable_us: 0,
+            patience_us: BEARABLE_US,
+            back_us: BEARABLE_US,
+            is_again: false,
+        }
     }
 
     /// What is done now.
@@ -131,45 +164,61 @@ impl Overload {
     /// The load of a tick. Tells what changes because of it.
     pub fn tick(&mut self, tick: u32, load: Load) -> Option<Taken> {
         assert!(load.tick_us > 0, "tick {tick} had no time");
-        let most = load.fanout_permille.max(load.room_permille);
-        let is_high = most > HIGH_PERMILLE;
-        let is_bearable = self.without_last(most) < BEARABLE_PERMILLE;
-        assert!(!(is_high && is_bearable), "a step taken back makes load {most} less");
-        self.high_us = if is_high { self.high_us + load.tick_us } else { 0 };
-        self.bearable_us = if is_bearable { self.bearable_us + load.tick_us } else { 0 };
+        // One quiet tick does not make up for many, nor one that something else has delayed.
+        let count = |us: u64, is_so: bool| {
+            if is_so { us + load.tick_us } else { us.saturating_sub(load.tick_us) }
+        };
+        self.high_us = count(self.high_us, load.most() > HIGH_PERMILLE);
+        self.bearable_us = count(self.bearable_us, self.without_last(load) < BEARABLE_PERMILLE);
+        self.bearable_us = self.bearable_us.min(self.patience_us);
+        self.back_us = (self.back_us + load.tick_us).min(BEARABLE_US);
         let from = self.steps;
         if self.high_us >= HIGH_US {
-            self.high_us = 0;
+            (self.high_us, self.bearable_us) = (0, 0);
+            if self.back_us < BEARABLE_US {
+                self.patience_us = (self.patience_us * 2).min(PATIENCE_US_MAX);
+                (self.back_us, self.is_again) = (BEARABLE_US, true);
+            }
             self.steps = self.next(load);
-        } else if self.bearable_us >= BEARABLE_US {
+        } else if self.bearable_us >= self.patience_us && self.has_steps() {
+            if !self.is_again {
+                self.patience_us = BEARABLE_US;
+            }
+            (self.back_us, self.is_again) = (0, false);
             self.steps = self.last();
             let is_slow = self.steps.tau_permille < 1_000;
-            self.bearable_us = if is_slow { BEARABLE_US - FASTER_US } else { 0 };
+            self.bearable_us = if is_slow { self.patience_us - FASTER_US } else { 0 };
         }
         let to = self.steps;
         (from != to).then_some(Taken { tick, from, to })
     }
 
+    /// Whether anything is done.
+    fn has_steps(&self) -> bool {
+        self.steps != Self::new(self.bounds).steps
+    }
+
     /// What load would be if the last step had not been taken. Each of those that relieve packets may
-    /// have halved it. Whoever is let in at the floor needs what the next speed would.
-    fn without_last(&self, load: u64) -> u64 {
+    /// have halved them. Whoever is let in at the floor needs what the next speed would.
+    fn without_last(&self, load: Load) -> u64 {
         let tau_permille = self.steps.tau_permille;
         if self.steps.is_closed || tau_permille < 1_000 {
-            load * u64::from(faster(tau_permille)) / u64::from(tau_permille)
+            load.most() * u64::from(faster(tau_permille)) / u64::from(tau_permille)
         } else {
-            load * 2
+            let packets_permille = load.packets_permille * 2;
+            Load { packets_permille, ..load }.most()
         }
     }
 
     /// One step more.
     fn next(&self, load: Load) -> Steps {
         let mut steps = self.steps;
-        let is_fanout = load.fanout_permille > HIGH_PERMILLE;
-        if is_fanout && steps.fanouts < self.bounds.fanouts_max {
+        let is_of_packets = load.is_of_packets();
+        if is_of_packets && steps.fanouts < self.bounds.fanouts_max {
             steps.fanouts = steps.fanouts.saturating_mul(2).min(self.bounds.fanouts_max);
-        } else if is_fanout && steps.halvings < HALVINGS_MAX {
+        } else if is_of_packets && steps.halvings < HALVINGS_MAX {
             steps.halvings += 1;
-        } else if is_fanout && !steps.has_summaries {
+        } else if is_of_packets && !steps.has_summaries {
             steps.has_summaries = true;
         } else if steps.tau_permille > self.bounds.tau_floor_permille {
             let slower = steps.tau_permille - pace(steps.tau_permille);
@@ -192,7 +241,8 @@ impl Overload {
         } else if steps.halvings > 0 {
             steps.halvings -= 1;
         } else {
-            steps.fanouts = (steps.fanouts / 2).max(1);
+            // The number from which this one was doubled, as far as it may.
+            steps.fanouts = 1 << (steps.fanouts - 1).checked_ilog2().unwrap_or(0);
         }
         steps
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::secrets::typed;
 use crate::doctor::{Check, Tree, Verdict, examine, facts};
 
-/// Empty where it is not known.
+/// Empty where it is not known. (As a constant: Clippy refuses an empty literal that becomes a `String`.)
 const COMMIT: &str = env!("THRONG_COMMIT");
 
 /// The machine and the programs of a run.

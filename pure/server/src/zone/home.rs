@@ -605,18 +605,19 @@ impl Home {
     fn judge(&mut self, open: &Open, stats: &RoomStats) {
         let tick_ns = self.tick_ns(open.tau_permille);
         let permille = |cost_ns: u64| cost_ns * 1_000 / tick_ns;
-        let of_rooms = || self.audiences.iter().zip(open.cost_ns.iter().copied());
-        let of_viewers = || of_rooms().filter(|(audience, _)| audience.viewers > 0);
-        let packets_ns = of_viewers().map(|(it, _)| it.cost_ns).max().unwrap_or(0);
-        // Whoever writes packets computes cells as well.
-        let fullest_ns = of_viewers().map(|(it, cells_ns)| it.cost_ns + cells_ns).max();
-        let cells_ns = of_rooms().map(|(_, cells_ns)| cells_ns).max().unwrap_or(0);
+        let rooms = || self.audiences.iter().zip(open.cost_ns.iter().copied());
+        let of_viewers = rooms().filter(|(audience, _)| audience.viewers > 0);
+        let of_viewers = of_viewers.map(|(audience, cells_ns)| (audience.cost_ns, cells_ns));
+        let fullest = of_viewers.max_by_key(|(packets_ns, cells_ns)| packets_ns + cells_ns);
+        let (packets_ns, beside_ns) = fullest.unwrap_or_default();
+        let cells_ns = rooms().map(|(_, cells_ns)| cells_ns).max().unwrap_or(0);
         stats.zone.cells.note(cells_ns / 1_000);
         stats.zone.packets.note(packets_ns / 1_000);
         let load = Load {
             tick_us: tick_ns / 1_000,
-            fanout_permille: permille(fullest_ns.unwrap_or(0)),
-            room_permille: permille(cells_ns),
+            packets_permille: permille(packets_ns),
+            beside_permille: permille(beside_ns),
+            cells_permille: permille(cells_ns),
         };
         if let Some(taken) = self.overload.tick(self.director.tick(), load) {
             tracing::info!(?load, from = ?taken.from, to = ?taken.to, "the zone has another load");

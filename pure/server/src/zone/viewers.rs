@@ -76,8 +76,9 @@ impl Viewers {
     }
 
     /// A tick is to be told.
-    pub(super) fn show(&mut self, show: ZoneShow) {
+    pub(super) fn show(&mut self, show: ZoneShow, clock: &mut dyn CallClock) {
         assert!(self.told.is_none(), "a tick is shown before the last one was told");
+        clock.begin();
         for session_id in show.goes {
             self.seats.remove(&session_id);
         }
@@ -96,7 +97,8 @@ impl Viewers {
         self.id = Some(show.id);
         self.frames.publish(&show.cells);
         let (home, interest) = (show.home, show.interest);
-        self.told = Some(Told { home, interest, last: None, cost_ns: 0 });
+        let cost_ns = u64::from(clock.spent().kept_us) * 1_000;
+        self.told = Some(Told { home, interest, last: None, cost_ns });
     }
 
     /// Writes packets of some viewers; when those of all are written, gives the home and what that cost.

@@ -9,26 +9,31 @@ struct Zone {
     overload: Overload,
     tick_us: u64,
     tick: u32,
+    /// What summaries leave of packets, in thousandths.
+    summed_permille: u64,
 }
 
 impl Zone {
     fn new(rate_hz: u64) -> Self {
-        Self { overload: Overload::new(BOUNDS), tick_us: 1_000_000 / rate_hz, tick: 0 }
+        let overload = Overload::new(BOUNDS);
+        Self { overload, tick_us: 1_000_000 / rate_hz, tick: 0, summed_permille: 750 }
     }
 
-    /// Flies for so many seconds with `work` for packets and cells, in thousandths of what a thread does in a
-    /// tick at full speed, which what is done relieves; gives all that was done.
+    /// Flies for so many seconds with `work` for packets and cells of one room, in thousandths of what a thread
+    /// does in a tick at full speed, which what is done relieves; gives all that was done.
     fn fly(&mut self, seconds: u64, (packets, cells): (u64, u64)) -> Vec<Taken> {
         let (mut taken, mut flown_us) = (Vec::new(), 0);
         while flown_us < seconds * 1_000_000 {
             let Steps { fanouts, halvings, has_summaries, tau_permille, .. } =
                 self.overload.report();
             let eased = packets / u64::from(fanouts) * (4 - u64::from(halvings)) / 4;
-            let eased = if has_summaries { eased * 3 / 4 } else { eased };
+            let eased = if has_summaries { eased * self.summed_permille / 1_000 } else { eased };
+            let of_tick = |work: u64| work * u64::from(tau_permille) / 1_000;
             let load = Load {
                 tick_us: self.tick_us * 1_000 / u64::from(tau_permille),
-                fanout_permille: eased * u64::from(tau_permille) / 1_000,
-                room_permille: cells * u64::from(tau_permille) / 1_000,
+                packets_permille: of_tick(eased),
+                beside_permille: of_tick(cells),
+                cells_permille: of_tick(cells),
             };
             taken.extend(self.overload.tick(self.tick, load));
             flown_us += load.tick_us;
@@ -39,6 +44,10 @@ impl Zone {
 
     fn tau_permille(&self) -> u64 {
         self.overload.report().tau_permille.into()
+    }
+
+    fn has_no_steps(&self) -> bool {
+        self.overload.report() == Overload::new(BOUNDS).report()
     }
 }
 
@@ -69,25 +78,39 @@ fn steps_come_in_their_order_and_go_in_the_other() {
     assert_eq!((steps.fanouts, steps.tau_permille, steps.is_closed), (4, 500, true));
     let taken = zone.fly(60, (0, 0));
     assert_eq!(words(&taken), ["admission", "time", "summaries", "tiers", "fan-out"]);
-    assert_eq!(zone.overload.report(), Overload::new(BOUNDS).report());
+    assert!(zone.has_no_steps());
 }
 
 #[test]
 fn what_helps_is_enough_and_nothing_swings() {
     let mut zone = Zone::new(20);
-    let taken = zone.fly(300, (1_600, 100));
+    let taken = zone.fly(300, (1_600, 50));
     assert_eq!(words(&taken), ["fan-out"], "{taken:?}");
     assert_eq!(zone.tau_permille(), 1_000);
-    // Packets are not what is too much.
     for cells in 901..=1_800 {
         let mut zone = Zone::new(20);
-        let taken = zone.fly(10, (100, cells));
+        let taken = zone.fly(10, (0, cells));
         assert_eq!(words(&taken), ["time"], "{cells}");
         assert!(taken.iter().all(|it| it.to.tau_permille < it.from.tau_permille), "{cells}");
         let load = cells * zone.tau_permille() / 1_000;
         assert!((800..=900).contains(&load), "{cells}: no slower than it must be: {load}");
-        assert_eq!(zone.fly(300, (100, cells)), [], "{cells}");
+        assert_eq!(zone.fly(300, (0, cells)), [], "{cells}");
     }
+}
+
+/// Where cells are what is full, far ships are told as before; and what was done about packets is taken back though
+/// cells have much to do.
+#[test]
+fn what_only_helps_packets_is_for_packets() {
+    for (packets, cells) in [(10, 1_100), (60, 850), (200, 950)] {
+        let mut zone = Zone::new(20);
+        let taken = zone.fly(20, (packets, cells));
+        assert_eq!(words(&taken), ["time"], "{packets} and {cells}: {taken:?}");
+    }
+    let mut zone = Zone::new(20);
+    assert_eq!(words(&zone.fly(2, (4_000, 500))), ["fan-out", "tiers"]);
+    zone.fly(60, (50, 600));
+    assert!(zone.has_no_steps(), "{:?}", zone.overload.report());
 }
 
 /// Half a second each on the way down, five and then one each on the way back; a step waits for its tick to end.
@@ -95,14 +118,14 @@ fn what_helps_is_enough_and_nothing_swings() {
 fn steps_take_as_long_at_all_rates() {
     for rate_hz in [5, 20, 60] {
         let mut zone = Zone::new(rate_hz);
-        let words_of = |taken: Vec<Taken>| words(&taken);
-        assert_eq!(words_of(zone.fly(3, (0, 3_000))), ["time"], "{rate_hz} Hz");
-        assert_eq!(words_of(zone.fly(5, (0, 3_000))), ["time", "admission"], "{rate_hz} Hz");
+        let taken = zone.fly(3, (0, 3_000));
+        assert!(words(&taken) == ["time"] && (3..=6).contains(&taken.len()), "{taken:?}");
+        assert_eq!(words(&zone.fly(5, (0, 3_000))), ["time", "admission"], "{rate_hz} Hz");
         assert_eq!(zone.fly(4, (0, 100)), [], "{rate_hz} Hz");
-        assert_eq!(words_of(zone.fly(3, (0, 100))), ["admission", "time"], "{rate_hz} Hz");
+        assert_eq!(words(&zone.fly(3, (0, 100))), ["admission", "time"], "{rate_hz} Hz");
         assert!(zone.tau_permille() < 700, "{rate_hz} Hz: not all at once");
         zone.fly(11, (0, 100));
-        assert_eq!(zone.overload.report(), Overload::new(BOUNDS).report(), "{rate_hz} Hz");
+        assert!(zone.has_no_steps(), "{rate_hz} Hz");
     }
 }
 
@@ -114,10 +137,43 @@ fn time_comes_back_as_far_as_load_allows() {
     assert!(zone.tau_permille() < 600);
     zone.fly(20, (0, 1_100));
     let load = 1_100 * zone.tau_permille() / 1_000;
-    assert!((700..=800).contains(&load), "as much as stays free: {load}");
+    assert!((728..=800).contains(&load), "as much as stays free: {load}");
     zone.fly(20, (0, 790));
     assert_eq!(zone.tau_permille(), 1_000);
     assert_eq!(zone.fly(60, (0, 790)), []);
+}
+
+/// Summaries of a crowd may take an eighth of what ships took: without them there is too much again.
+#[test]
+fn what_is_taken_again_stays_longer_each_time() {
+    let mut zone = Zone { summed_permille: 125, ..Zone::new(20) };
+    let work = (8_000, 50);
+    zone.fly(20, work);
+    let is_back = |taken: &Taken| taken.from.has_summaries && !taken.to.has_summaries;
+    let backs = |taken: Vec<Taken>| taken.iter().filter(|it| is_back(it)).count();
+    assert!((1..=3).contains(&backs(zone.fly(60, work))));
+    let few = backs(zone.fly(600, work));
+    assert!((10..=16).contains(&few), "all forty seconds: {few}");
+    // All comes back as it otherwise does, when the last of these is over.
+    zone.fly(41, (0, 50));
+    assert!(!zone.overload.report().has_summaries);
+    zone.fly(40, (0, 50));
+    assert!(zone.has_no_steps(), "{:?}", zone.overload.report());
+}
+
+/// A tick now and then that is quiet, or that something else delays, changes nothing.
+#[test]
+fn single_ticks_count_as_single_ticks() {
+    let ticks = |zone: &mut Overload, loads: [u64; 4]| -> Vec<Taken> {
+        let load_of = |cells_permille| Load { tick_us: 50_000, cells_permille, ..Load::default() };
+        let loads = loads.iter().cycle().take(4_000);
+        loads.filter_map(|cells| zone.tick(0, load_of(*cells))).collect()
+    };
+    let mut overload = Overload::new(BOUNDS);
+    assert_eq!(ticks(&mut overload, [100, 100, 100, 3_000]), []);
+    assert_eq!(words(&ticks(&mut overload, [3_000, 3_000, 3_000, 0])), ["time", "admission"]);
+    assert_eq!(words(&ticks(&mut overload, [100, 100, 100, 3_000])), ["admission", "time"]);
+    assert_eq!(overload.report(), Overload::new(BOUNDS).report());
 }
 
 #[test]

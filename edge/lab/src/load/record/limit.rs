@@ -6,8 +6,7 @@
 //! `advice`'s.
 
 /// Sections of settings whose names stand in refusals.
-const SECTIONS: &[&str] =
-    &["limit.", "match.", "socket.", "runtime.", "engine.", "database.", "world.", "datagram."];
+const SECTIONS: &[&str] = &["limit.", "match.", "socket.", "runtime.", "engine.", "database."];
 
 /// The first name of a setting in a text: a section and a word of letters, digits and underscores
 /// with at least one underscore, so that ordinary text is not taken for one.
@@ -51,7 +50,6 @@ mod tests {
                 Some("limit.requests_per_user_per_s"),
             ),
             ("the limit is socket.max_message_size_bytes", Some("socket.max_message_size_bytes")),
-            ("too many ships of one user (world.ships_per_user)", Some("world.ships_per_user")),
             ("raise match.list_steps_max or limit.x_y", Some("match.list_steps_max")),
             ("no limit. match.ended, xlimit.a_b, game.limit.a_b", None),
             ("", None),

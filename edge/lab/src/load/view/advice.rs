@@ -199,13 +199,14 @@ const CURES: &[(Cause, &str, &str)] = &[
     (
         Cause::Other,
         "names are not asked for",
-        "give the server's address for the run, or none, which is that of --target: --datagram.public_address ''",
+        "start the server with its IP address as --datagram.public_address for the run, or with an empty one: then \
+         datagrams go to the address of --target",
     ),
     (
         Cause::Other,
         "is of another family",
-        "reach the server over the family of that address (--target), or give the server one of this family for the \
-         run, or none: --datagram.public_address ''",
+        "name the server's address of that family in --target, or start it with one of this family as \
+         --datagram.public_address, or with an empty one",
     ),
     (
         Cause::LacksText,

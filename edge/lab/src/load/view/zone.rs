@@ -82,16 +82,15 @@ const NO_METRICS: &str = "not known: they are read where --server starts a serve
 /// Whether pilots are told of the ships that they should see.
 fn in_sight(zone: &ZoneSummary) -> String {
     let known = zone.seen + zone.unseen;
-    if known == 0 {
-        return "nothing to check: no ship was within a pilot's sight for 160 ticks".to_owned();
-    }
-    format!(
-        "of {} ships that had been within sight for 160 ticks pilots had not been told of {}; {} were still \
-         known 160 ticks after they had gone",
-        group(known),
-        group(zone.unseen),
-        group(zone.lingering),
-    )
+    let told = match known {
+        0 => "no ship that was looked for had been within sight for 160 ticks".to_owned(),
+        _ => format!(
+            "of {} ships that had been within sight for 160 ticks pilots had not been told of {}",
+            group(known),
+            group(zone.unseen),
+        ),
+    };
+    format!("{told}; {} were still known 160 ticks after they had gone", group(zone.lingering))
 }
 
 /// What the server says of itself.
