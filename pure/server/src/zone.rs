@@ -78,7 +78,9 @@ impl Zone {
                 ZoneMail::Border(border) => self.cells.tell(*border, around.clock, &mut out),
                 ZoneMail::Done(done) => self.home().done(now, *done, around.stats, &mut out),
                 ZoneMail::Show(show) => self.viewers.show(*show, around.clock),
-                ZoneMail::Shown { room, cost_ns } => self.home().shown(room, cost_ns, &mut out),
+                ZoneMail::Shown { room, cost_ns } => {
+                    self.home().shown(now, (room, cost_ns), &mut out);
+                }
                 ZoneMail::Saved { write, is_kept } => {
                     self.home().saved(write, is_kept, around.stats);
                 }

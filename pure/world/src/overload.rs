@@ -8,9 +8,9 @@
 //! 5. **Admission**: at the floor nobody is let in; who comes waits in line (`admission`).
 //!
 //! Load comes as numbers, in thousandths of the time that the tick had, which is longer when time
-//! goes slower: of the fullest room that writes packets, and of the fullest room of cells. What only
-//! helps packets is not done when cells are what is full: then time is dilated at once, the one thing
-//! that helps both. A step is taken when load has been high for half a second of such time. The last
+//! goes slower: of the fullest room that writes packets, of the fullest room of cells, and of how long
+//! viewers are being told. What only helps packets is not done when cells are what is full: then time
+//! is dilated at once, the one thing that helps both. A step is taken when load has been high for half a second of such time. The last
 //! one is taken back when load would have been bearable without it for five, where packets may need
 //! twice as much without it; a tenth of all time lies between bearable and high. Where a step relieves
 //! more than that, it is taken again at once, and each time it stays for twice as long. Time loses a
@@ -24,6 +24,8 @@ use crate::interest::Interest;
 const HIGH_PERMILLE: u64 = 900;
 /// The last step is taken back if load would be below this without it.
 const BEARABLE_PERMILLE: u64 = 800;
+/// Viewers who are told for longer than this miss ticks: then the next step is taken, too.
+const LATE_PERMILLE: u64 = 1_000;
 /// Packets that take less than one part in so many of a full room are not what is too much.
 const PACKETS_PART: u64 = 4;
 /// How long load must be high, and bearable, in µs; and how long when time comes back already.
@@ -57,9 +59,17 @@ pub struct Load {
     pub beside_permille: u64,
     /// The room that had most to compute for cells, whether it writes packets or not.
     pub cells_permille: u64,
+    /// How long the slowest room was at telling its viewers of a tick, waiting for a processor included:
+    /// where all are in use, no room may have much to do, and viewers miss ticks all the same.
+    pub told_permille: u64,
 }
 
 impl Load {
+    /// Whether something is to be done about it.
+    fn is_high(&self) -> bool {
+        self.most() > HIGH_PERMILLE || self.told_permille > LATE_PERMILLE
+    }
+
     /// That of the fullest room.
     fn most(&self) -> u64 {
         self.cells_permille.max(self.packets_permille + self.beside_permille)
@@ -68,7 +78,8 @@ impl Load {
     /// Whether fewer packets would help.
     fn is_of_packets(&self) -> bool {
         let sum = self.packets_permille + self.beside_permille;
-        self.cells_permille <= HIGH_PERMILLE && self.packets_permille * PACKETS_PART >= sum
+        let is_much = sum > HIGH_PERMILLE && self.packets_permille * PACKETS_PART >= sum;
+        self.cells_permille <= HIGH_PERMILLE && (is_much || self.told_permille > LATE_PERMILLE)
     }
 }
 
@@ -168,7 +179,7 @@ impl Overload {
         let count = |us: u64, is_so: bool| {
             if is_so { us + load.tick_us } else { us.saturating_sub(load.tick_us) }
         };
-        self.high_us = count(self.high_us, load.most() > HIGH_PERMILLE);
+        self.high_us = count(self.high_us, load.is_high());
         self.bearable_us = count(self.bearable_us, self.without_last(load) < BEARABLE_PERMILLE);
         self.bearable_us = self.bearable_us.min(self.patience_us);
         self.back_us = (self.back_us + load.tick_us).min(BEARABLE_US);
@@ -203,10 +214,11 @@ impl Overload {
     fn without_last(&self, load: Load) -> u64 {
         let tau_permille = self.steps.tau_permille;
         if self.steps.is_closed || tau_permille < 1_000 {
-            load.most() * u64::from(faster(tau_permille)) / u64::from(tau_permille)
+            let most = load.most().max(load.told_permille);
+            most * u64::from(faster(tau_permille)) / u64::from(tau_permille)
         } else {
             let packets_permille = load.packets_permille * 2;
-            Load { packets_permille, ..load }.most()
+            Load { packets_permille, ..load }.most().max(load.told_permille)
         }
     }
 

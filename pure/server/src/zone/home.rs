@@ -13,6 +13,7 @@
 //! (`room::zone`), what ships do (`world`).
 
 mod kills;
+mod load;
 mod pilots;
 mod rules;
 
@@ -24,10 +25,11 @@ use game::match_id::MatchId;
 use uuid::Uuid;
 use world::{
     Admission, Bounds, CellId, Change, Control, Controls, Director, Drone, Entity, EntityId, Event,
-    FromClient, Interest, Ledger, Load, Numbered, Orders, Overload, Pilot as SavedPilot, Published,
+    FromClient, Interest, Ledger, Numbered, Orders, Overload, Pilot as SavedPilot, Published,
     Rates, Resend, Saved, Settings, Tree, mix, owner,
 };
 
+use self::load::Audience;
 use self::rules::{Arriving, Landings, Rules};
 use super::feed::Feed;
 use super::refusal::{INPUTS_PER_TICK_MAX, Unheard};
@@ -65,21 +67,6 @@ struct Pilot {
 struct Bot {
     ship: EntityId,
     control: Numbered,
-}
-
-/// The viewers of one room, as the home knows them.
-#[derive(Default)]
-struct Audience {
-    viewers: u32,
-    /// Whether it is still being told of a tick.
-    is_busy: bool,
-    /// Whether the newest tick waits for that.
-    waits: bool,
-    comes: Vec<(Member, EntityId)>,
-    goes: Vec<Uuid>,
-    acks: BTreeMap<Uuid, ZoneAck>,
-    /// What the last tick kept its thread.
-    cost_ns: u64,
 }
 
 /// A tick that cells are computing.
@@ -555,7 +542,7 @@ impl Home {
             return;
         }
         let Some(open) = self.open.take() else { unreachable!("it was open") };
-        self.judge(&open, stats);
+        self.judge(now, &open, stats);
         self.struck(now, &open);
         self.shot_down(now, &open, stats);
         self.ask_rules(now, stats);
@@ -570,10 +557,10 @@ impl Home {
         self.newest = Some(open.published.into());
         for room in (0..).take(self.audiences.len()) {
             let audience = &mut self.audiences[usize::from(room)];
-            if audience.is_busy && std::mem::replace(&mut audience.waits, true) {
+            if audience.is_busy() && std::mem::replace(&mut audience.waits, true) {
                 stats.zone_shows_skipped.up();
             }
-            self.show(room, out);
+            self.show(now, room, out);
         }
         // If it is late.
         self.release(now, stats, out);
@@ -595,45 +582,14 @@ impl Home {
         stats.zone.map.set((tick, self.settings.bins), cells);
     }
 
-    /// The time that a tick has, in nanoseconds, when time goes so fast.
-    fn tick_ns(&self, tau_permille: u16) -> u64 {
-        let period_ns = 1_000_000_000 / u64::from(self.settings.tick_rate_hz);
-        period_ns * 1_000 / u64::from(tau_permille)
-    }
-
-    /// What is done about the load of a tick, against the time that it had.
-    fn judge(&mut self, open: &Open, stats: &RoomStats) {
-        let tick_ns = self.tick_ns(open.tau_permille);
-        let permille = |cost_ns: u64| cost_ns * 1_000 / tick_ns;
-        let rooms = || self.audiences.iter().zip(open.cost_ns.iter().copied());
-        let of_viewers = rooms().filter(|(audience, _)| audience.viewers > 0);
-        let of_viewers = of_viewers.map(|(audience, cells_ns)| (audience.cost_ns, cells_ns));
-        let fullest = of_viewers.max_by_key(|(packets_ns, cells_ns)| packets_ns + cells_ns);
-        let (packets_ns, beside_ns) = fullest.unwrap_or_default();
-        let cells_ns = rooms().map(|(_, cells_ns)| cells_ns).max().unwrap_or(0);
-        stats.zone.cells.note(cells_ns / 1_000);
-        stats.zone.packets.note(packets_ns / 1_000);
-        let load = Load {
-            tick_us: tick_ns / 1_000,
-            packets_permille: permille(packets_ns),
-            beside_permille: permille(beside_ns),
-            cells_permille: permille(cells_ns),
-        };
-        if let Some(taken) = self.overload.tick(self.director.tick(), load) {
-            tracing::info!(?load, from = ?taken.from, to = ?taken.to, "the zone has another load");
-            self.director.set_tau(taken.to.tau_permille);
-        }
-        stats.zone_tau_permille.set(u64::from(self.overload.report().tau_permille));
-    }
-
     /// Shows a room the newest tick, if it is ready for it and anybody is there.
-    fn show(&mut self, room: RoomIndex, out: &mut Vec<(RoomIndex, ZoneMail)>) {
+    fn show(&mut self, now: Now, room: RoomIndex, out: &mut Vec<(RoomIndex, ZoneMail)>) {
         let Some(newest) = &self.newest else { return };
         let audience = &mut self.audiences[usize::from(room)];
-        if audience.is_busy || audience.viewers == 0 && audience.goes.is_empty() {
+        if audience.is_busy() || audience.viewers == 0 && audience.goes.is_empty() {
             return;
         }
-        (audience.is_busy, audience.waits) = (true, false);
+        audience.begin(now);
         let show = ZoneShow {
             home: self.me,
             cells: newest.clone(),
@@ -650,15 +606,14 @@ impl Home {
     /// is a little too slow would tell of every second one.
     pub(crate) fn shown(
         &mut self,
-        room: RoomIndex,
-        cost_ns: u64,
+        now: Now,
+        (room, cost_ns): (RoomIndex, u64),
         out: &mut Vec<(RoomIndex, ZoneMail)>,
     ) {
         let audience = &mut self.audiences[usize::from(room)];
-        assert!(audience.is_busy, "room {room} was shown nothing");
-        (audience.is_busy, audience.cost_ns) = (false, cost_ns);
+        audience.end(now, cost_ns);
         if audience.waits {
-            self.show(room, out);
+            self.show(now, room, out);
         }
     }
 

@@ -11,12 +11,15 @@ struct Zone {
     tick: u32,
     /// What summaries leave of packets, in thousandths.
     summed_permille: u64,
+    /// How long viewers are being told at least, whatever that keeps the thread.
+    told_permille: u64,
 }
 
 impl Zone {
     fn new(rate_hz: u64) -> Self {
         let overload = Overload::new(BOUNDS);
-        Self { overload, tick_us: 1_000_000 / rate_hz, tick: 0, summed_permille: 750 }
+        let tick_us = 1_000_000 / rate_hz;
+        Self { overload, tick_us, tick: 0, summed_permille: 750, told_permille: 0 }
     }
 
     /// Flies for so many seconds with `work` for packets and cells of one room, in thousandths of what a thread
@@ -34,6 +37,7 @@ impl Zone {
                 packets_permille: of_tick(eased),
                 beside_permille: of_tick(cells),
                 cells_permille: of_tick(cells),
+                told_permille: of_tick(self.told_permille.max(eased)),
             };
             taken.extend(self.overload.tick(self.tick, load));
             flown_us += load.tick_us;
@@ -110,6 +114,20 @@ fn what_only_helps_packets_is_for_packets() {
     let mut zone = Zone::new(20);
     assert_eq!(words(&zone.fly(2, (4_000, 500))), ["fan-out", "tiers"]);
     zone.fly(60, (50, 600));
+    assert!(zone.has_no_steps(), "{:?}", zone.overload.report());
+}
+
+/// Where all processors are in use, rooms have little to do themselves, and are late all the same.
+#[test]
+fn viewers_who_miss_ticks_are_helped_too() {
+    let mut zone = Zone { told_permille: 1_400, ..Zone::new(20) };
+    let taken = zone.fly(20, (400, 50));
+    assert_eq!(words(&taken), ["fan-out", "tiers", "summaries", "time"]);
+    let told = 1_400 * zone.tau_permille() / 1_000;
+    assert!((900..=1_000).contains(&told), "{told}");
+    assert_eq!(zone.fly(300, (400, 50)), []);
+    zone.told_permille = 700;
+    zone.fly(60, (400, 50));
     assert!(zone.has_no_steps(), "{:?}", zone.overload.report());
 }
 

@@ -90,3 +90,22 @@ fn a_room_that_is_behind_is_shown_the_newest_tick_only() {
         rooms.packets.iter().map(|it| u32::from_le_bytes(it.bytes[1..5].try_into().unwrap()));
     assert_eq!(ticks.collect::<Vec<_>>(), [0, 1, 6, 7]);
 }
+
+/// One that is behind all the time, with little to do itself, is told less.
+#[test]
+fn a_room_that_stays_behind_is_helped() {
+    let mut rooms = Rooms::new(1, 0, 1);
+    rooms.home().enter(&member(1), None).unwrap();
+    rooms.tick();
+    for _ in 0..12 {
+        assert_eq!(rooms.home().overload().report().halvings, 0);
+        // Its packets are not written before the next tick is due.
+        rooms.now = rooms.home().due().unwrap();
+        rooms.act(0, |part, now, around| part.tick(now, around));
+    }
+    assert_eq!(rooms.home().overload().report().halvings, 1);
+    for _ in 0..120 {
+        rooms.tick();
+    }
+    assert_eq!(rooms.home().overload().report().halvings, 0);
+}
