@@ -10,7 +10,9 @@
 //! Load comes as numbers, in thousandths of the time that the tick had, which is longer when time
 //! goes slower: of the fullest room that writes packets, of the fullest room of cells, and of how long
 //! viewers are being told. What only helps packets is not done when cells are what is full: then time
-//! is dilated at once, the one thing that helps both. A step is taken when load has been high for half a second of such time. The last
+//! is dilated at once, the one thing that helps both. Where viewers are late though no room is full,
+//! because something else needs the processors, they are told less, and time goes on: who misses a
+//! tick is told the next one. A step is taken when load has been high for half a second of such time. The last
 //! one is taken back when load would have been bearable without it for five, where packets may need
 //! twice as much without it; a tenth of all time lies between bearable and high. Where a step relieves
 //! more than that, it is taken again at once, and each time it stays for twice as long. Time loses a
@@ -24,7 +26,7 @@ use crate::interest::Interest;
 const HIGH_PERMILLE: u64 = 900;
 /// The last step is taken back if load would be below this without it.
 const BEARABLE_PERMILLE: u64 = 800;
-/// Viewers who are told for longer than this miss ticks: then the next step is taken, too.
+/// Viewers who are told for longer than this miss ticks.
 const LATE_PERMILLE: u64 = 1_000;
 /// Packets that take less than one part in so many of a full room are not what is too much.
 const PACKETS_PART: u64 = 4;
@@ -65,21 +67,26 @@ pub struct Load {
 }
 
 impl Load {
-    /// Whether something is to be done about it.
-    fn is_high(&self) -> bool {
-        self.most() > HIGH_PERMILLE || self.told_permille > LATE_PERMILLE
-    }
-
     /// That of the fullest room.
     fn most(&self) -> u64 {
         self.cells_permille.max(self.packets_permille + self.beside_permille)
     }
 
+    /// Whether a room has more to do than it has time for.
+    fn is_full(&self) -> bool {
+        self.most() > HIGH_PERMILLE
+    }
+
+    /// Whether viewers miss ticks.
+    fn is_late(&self) -> bool {
+        self.told_permille > LATE_PERMILLE
+    }
+
     /// Whether fewer packets would help.
     fn is_of_packets(&self) -> bool {
         let sum = self.packets_permille + self.beside_permille;
-        let is_much = sum > HIGH_PERMILLE && self.packets_permille * PACKETS_PART >= sum;
-        self.cells_permille <= HIGH_PERMILLE && (is_much || self.told_permille > LATE_PERMILLE)
+        let is_much = self.is_full() && self.packets_permille * PACKETS_PART >= sum;
+        self.cells_permille <= HIGH_PERMILLE && (is_much || self.is_late())
     }
 }
 
@@ -179,7 +186,8 @@ impl Overload {
         let count = |us: u64, is_so: bool| {
             if is_so { us + load.tick_us } else { us.saturating_sub(load.tick_us) }
         };
-        self.high_us = count(self.high_us, load.is_high());
+        let is_late = load.is_late() && self.may_tell_less();
+        self.high_us = count(self.high_us, load.is_full() || is_late);
         self.bearable_us = count(self.bearable_us, self.without_last(load) < BEARABLE_PERMILLE);
         self.bearable_us = self.bearable_us.min(self.patience_us);
         self.back_us = (self.back_us + load.tick_us).min(BEARABLE_US);
@@ -204,6 +212,12 @@ impl Overload {
         (from != to).then_some(Taken { tick, from, to })
     }
 
+    /// Whether packets can still be made fewer or smaller.
+    fn may_tell_less(&self) -> bool {
+        let Steps { fanouts, halvings, has_summaries, .. } = self.steps;
+        fanouts < self.bounds.fanouts_max || halvings < HALVINGS_MAX || !has_summaries
+    }
+
     /// Whether anything is done.
     fn has_steps(&self) -> bool {
         self.steps != Self::new(self.bounds).steps
@@ -214,8 +228,7 @@ impl Overload {
     fn without_last(&self, load: Load) -> u64 {
         let tau_permille = self.steps.tau_permille;
         if self.steps.is_closed || tau_permille < 1_000 {
-            let most = load.most().max(load.told_permille);
-            most * u64::from(faster(tau_permille)) / u64::from(tau_permille)
+            load.most() * u64::from(faster(tau_permille)) / u64::from(tau_permille)
         } else {
             let packets_permille = load.packets_permille * 2;
             Load { packets_permille, ..load }.most().max(load.told_permille)
@@ -232,10 +245,10 @@ impl Overload {
             steps.halvings += 1;
         } else if is_of_packets && !steps.has_summaries {
             steps.has_summaries = true;
-        } else if steps.tau_permille > self.bounds.tau_floor_permille {
+        } else if load.is_full() && steps.tau_permille > self.bounds.tau_floor_permille {
             let slower = steps.tau_permille - pace(steps.tau_permille);
             steps.tau_permille = slower.max(self.bounds.tau_floor_permille);
-        } else {
+        } else if load.is_full() {
             steps.is_closed = true;
         }
         steps

@@ -117,16 +117,15 @@ fn what_only_helps_packets_is_for_packets() {
     assert!(zone.has_no_steps(), "{:?}", zone.overload.report());
 }
 
-/// Where all processors are in use, rooms have little to do themselves, and are late all the same.
+/// Where all processors are in use, rooms have little to do themselves, and are late all the same: viewers are told
+/// less, and time goes on.
 #[test]
-fn viewers_who_miss_ticks_are_helped_too() {
+fn viewers_who_miss_ticks_are_told_less() {
     let mut zone = Zone { told_permille: 1_400, ..Zone::new(20) };
     let taken = zone.fly(20, (400, 50));
-    assert_eq!(words(&taken), ["fan-out", "tiers", "summaries", "time"]);
-    let told = 1_400 * zone.tau_permille() / 1_000;
-    assert!((900..=1_000).contains(&told), "{told}");
+    assert_eq!(words(&taken), ["fan-out", "tiers", "summaries"]);
     assert_eq!(zone.fly(300, (400, 50)), []);
-    zone.told_permille = 700;
+    zone.told_permille = 790;
     zone.fly(60, (400, 50));
     assert!(zone.has_no_steps(), "{:?}", zone.overload.report());
 }
