@@ -51,7 +51,10 @@ const LEAVING: u8 = u8::MAX;
 const URGENT: u8 = u8::MAX;
 /// An accumulator of who is due. Periods that divide it are kept to the tick.
 const DUE: u8 = 20;
-/// What a tick adds for who is to be told gone: that is said again after three ticks.
+/// Of who is to be told gone: before those who are due, and behind the nearest once they have waited for a tick.
+/// Thousands may go at once, when their bins are told as summaries, and who is near is not to wait for them.
+const GONE: u8 = 2 * DUE - 1;
+/// What a tick adds for who has been told gone: that is said again after three ticks.
 const GONE_STEP: u8 = 7;
 /// Accumulators are told apart in so many ways when the most urgent are chosen.
 const SCORES: usize = 64;
@@ -252,13 +255,14 @@ impl Viewer {
         put_head(tick, frames.tau_permille(), frames.control_seq(self.id.slot), out);
         let count_at = out.len();
         out.extend([0x80, 0]);
-        let (mut told, is_cut) = self.write(frames, fanout, (threshold, room), start, out);
+        let (mut told, gone_bytes, is_cut) =
+            self.write(frames, fanout, (threshold, room), start, out);
         let count = told.records + told.gone;
         out[count_at] = (count & 0x7f) as u8 | 0x80;
         out[count_at + 1] = (count >> 7 & 0x7f) as u8;
         let bytes = out.len() - start;
         if told.records > 0 {
-            let each = 16 * bytes / told.records as usize;
+            let each = 16 * (bytes - gone_bytes) / told.records as usize;
             self.record_bytes = ((self.record_bytes * 7 + each) / 8).max(16);
         }
         if is_cut {
@@ -350,7 +354,8 @@ impl Viewer {
         self.bytes_max.saturating_sub(RECORD_BYTES_MAX + 1)
     }
 
-    /// Appends the records of those who are chosen. Tells whether some had no room.
+    /// Appends the records of those who are chosen. Tells how many bytes are of those who have gone, and
+    /// whether some had no room.
     fn write(
         &mut self,
         frames: &Frames,
@@ -358,8 +363,8 @@ impl Viewer {
         (threshold, mut room): (usize, usize),
         start: usize,
         out: &mut Vec<u8>,
-    ) -> (Told, bool) {
-        let (mut told, mut next) = (Told::default(), 0);
+    ) -> (Told, usize, bool) {
+        let (mut told, mut gone_bytes, mut next) = (Told::default(), 0, 0);
         let full = start + self.records_end();
         for index in 0..self.table.slots.len() {
             let score = score(self.table.urgency[index]);
@@ -373,17 +378,19 @@ impl Viewer {
                 room -= 1;
             }
             if out.len() > full {
-                return (told, true);
+                return (told, gone_bytes, true);
             }
             let (slot, generation) = (self.table.slots[index], self.table.generations[index]);
             let is_leaving = self.table.away[index] == LEAVING;
             if is_leaving || !frames.has(EntityId { slot, generation }) {
                 if !is_leaving {
                     (self.table.away[index], self.table.sent[index]) = (LEAVING, 0);
-                    self.table.steps[index] = GONE_STEP;
                 }
+                self.table.steps[index] = GONE_STEP;
+                let from = out.len();
                 put_varint(slot - next, out);
                 put_update(&Update::Gone, out);
+                gone_bytes += out.len() - from;
                 told.gone += 1;
             } else {
                 let age = (self.table.sent[index] & self.acked).trailing_zeros() & 31;
@@ -396,7 +403,7 @@ impl Viewer {
             self.table.urgency[index] = 0;
             next = slot + 1;
         }
-        (told, false)
+        (told, gone_bytes, false)
     }
 
     /// Bins beyond what is told one by one: some in each packet, so that each comes once in
@@ -479,7 +486,7 @@ impl Table {
                 }
                 if !is_there || away > LINGER_TICKS {
                     (away, sent) = (LEAVING, 0);
-                    (self.steps[index], self.urgency[index]) = (GONE_STEP, URGENT);
+                    (self.steps[index], self.urgency[index]) = (0, GONE);
                 }
             }
             (self.slots[kept], self.generations[kept]) = (slot, generation);

@@ -345,3 +345,29 @@ fn what_a_client_acknowledges_in_vain_is_no_matter() {
     }
     assert_eq!(client.updates, 0);
 }
+
+/// Of three thousand ships two and a half thousand go at once, when their bins are told as summaries: who is near is
+/// told of meanwhile, and the others go.
+#[test]
+fn who_is_near_does_not_wait_for_all_who_go() {
+    let mut sea = Sea::new(7, 3_000, 120);
+    let mut client = Client::new(sea.ships[0].0, 1_200);
+    let mut interest = Interest::default();
+    let mut play = |interest: &Interest, ticks: u32| {
+        let before = client.updates;
+        for _ in 0..ticks {
+            sea.tick();
+            client.tick(&mut sea, interest, Link { delay: 1, ..Link::default() });
+        }
+        (client.updates - before, client.view.in_sight())
+    };
+    let (_, known) = play(&interest, 120);
+    assert!(known > 2_900, "{known}");
+    (interest.has_summaries, interest.periods) = (true, [1, 8, 16, 20]);
+    for _ in 0..10 {
+        let (updates, _) = play(&interest, 10);
+        assert!(updates >= 10 * 32, "{updates} updates in ten ticks");
+    }
+    let (_, known) = play(&interest, 1);
+    assert!(known < 600, "{known}");
+}
