@@ -10,13 +10,15 @@
 //! Load comes as numbers, in thousandths of the time that the tick had, which is longer when time
 //! goes slower: of the fullest room that writes packets, of the fullest room of cells, and of how long
 //! viewers are being told. What only helps packets is not done when cells are what is full: then time
-//! is dilated at once, the one thing that helps both. Where viewers are late though no room is full,
-//! because something else needs the processors, they are told less, and time goes on: who misses a
-//! tick is told the next one. A step is taken when load has been high for half a second of such time. The last
-//! one is taken back when load would have been bearable without it for five, where packets may need
-//! twice as much without it; a tenth of all time lies between bearable and high. Where a step relieves
-//! more than that, it is taken again at once, and each time it stays for twice as long. Time loses a
-//! tenth of its speed in a step, and wins a tenth in each second once it comes back.
+//! is dilated at once, the one thing that helps both. Where viewers miss a third of all ticks though
+//! no room is full, because something else needs the processors, they are told less, and time goes on:
+//! who misses a tick is told the next one.
+//!
+//! A step is taken when load has been high for half a second of such time. The last one is taken back
+//! when load would have been bearable without it for five, where packets may need twice as much without
+//! it; a tenth of all time lies between bearable and high. Where a step relieves more than that, it is
+//! taken again at once, and each time it stays for twice as long. Time loses a tenth of its speed in a
+//! step, and wins a tenth in each second once it comes back.
 //!
 //! What is deliberately not here: measuring, and carrying steps out. Ticks are never skipped.
 
@@ -26,8 +28,9 @@ use crate::interest::Interest;
 const HIGH_PERMILLE: u64 = 900;
 /// The last step is taken back if load would be below this without it.
 const BEARABLE_PERMILLE: u64 = 800;
-/// Viewers who are told for longer than this miss ticks.
-const LATE_PERMILLE: u64 = 1_000;
+/// Viewers who are told for longer than this miss a third of all ticks. Missing a few is better for them than
+/// seeing less in each.
+const LATE_PERMILLE: u64 = 1_500;
 /// Packets that take less than one part in so many of a full room are not what is too much.
 const PACKETS_PART: u64 = 4;
 /// How long load must be high, and bearable, in µs; and how long when time comes back already.
@@ -77,7 +80,7 @@ impl Load {
         self.most() > HIGH_PERMILLE
     }
 
-    /// Whether viewers miss ticks.
+    /// Whether viewers miss many ticks.
     fn is_late(&self) -> bool {
         self.told_permille > LATE_PERMILLE
     }

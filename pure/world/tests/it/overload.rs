@@ -121,7 +121,9 @@ fn what_only_helps_packets_is_for_packets() {
 /// less, and time goes on.
 #[test]
 fn viewers_who_miss_ticks_are_told_less() {
-    let mut zone = Zone { told_permille: 1_400, ..Zone::new(20) };
+    let mut zone = Zone { told_permille: 1_500, ..Zone::new(20) };
+    assert_eq!(zone.fly(20, (400, 50)), [], "few are missed");
+    zone.told_permille = 1_600;
     let taken = zone.fly(20, (400, 50));
     assert_eq!(words(&taken), ["fan-out", "tiers", "summaries"]);
     assert_eq!(zone.fly(300, (400, 50)), []);

@@ -25,16 +25,19 @@ pub(super) struct Audience {
     pub(super) acks: BTreeMap<Uuid, ZoneAck>,
     /// When it was shown the tick of which it is still being told, in nanoseconds.
     shown_ns: Option<u64>,
-    /// Of those that have been told of since it was asked for.
-    ended: Telling,
+    /// What the newest telling that has ended kept its thread, and what of that no tick has had yet.
+    cost_ns: u64,
+    left_ns: u64,
+    /// How long the slowest one was under way, of those that have ended since that was asked for.
+    took_ns: u64,
 }
 
-/// What telling of ticks needed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What telling needed in a tick, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Telling {
-    /// Of its thread, in nanoseconds, of all together.
+    /// Of its thread. One that needs more than a tick has is shared among those that it lasts for.
     cost_ns: u64,
-    /// Of time, waiting for a processor and for what else the thread has to do included: of the slowest one.
+    /// Of time, waiting for a processor and for what else the thread has to do included.
     took_ns: u64,
 }
 
@@ -55,15 +58,16 @@ impl Audience {
         let Some(shown_ns) = self.shown_ns.take() else {
             unreachable!("a room that was shown nothing has told of it")
         };
-        self.ended.cost_ns += cost_ns;
-        self.ended.took_ns = self.ended.took_ns.max(now.mono_ns.saturating_sub(shown_ns));
+        (self.cost_ns, self.left_ns) = (cost_ns, cost_ns);
+        self.took_ns = self.took_ns.max(now.mono_ns.saturating_sub(shown_ns));
     }
 
-    /// What telling needed since the last time, with the time of one that has not ended.
-    fn take(&mut self, now: Now) -> Telling {
-        let Telling { cost_ns, took_ns } = std::mem::take(&mut self.ended);
+    /// What telling needed in a tick that had so much time.
+    fn take(&mut self, now: Now, tick_ns: u64) -> Telling {
+        let cost_ns = self.left_ns.min(tick_ns);
+        self.left_ns -= cost_ns;
         let so_far_ns = self.shown_ns.map_or(0, |shown_ns| now.mono_ns.saturating_sub(shown_ns));
-        Telling { cost_ns, took_ns: took_ns.max(so_far_ns) }
+        Telling { cost_ns, took_ns: std::mem::take(&mut self.took_ns).max(so_far_ns) }
     }
 }
 
@@ -81,8 +85,8 @@ impl Home {
         let (mut fullest_ns, mut packets_ns) = (0, 0);
         let mut load = Load { tick_us: tick_ns / 1_000, ..Load::default() };
         for (audience, cells_ns) in self.audiences.iter_mut().zip(open.cost_ns.iter().copied()) {
-            let Telling { cost_ns, took_ns } = audience.take(now);
-            (fullest_ns, packets_ns) = (cells_ns.max(fullest_ns), cost_ns.max(packets_ns));
+            let Telling { cost_ns, took_ns } = audience.take(now, tick_ns);
+            (fullest_ns, packets_ns) = (cells_ns.max(fullest_ns), audience.cost_ns.max(packets_ns));
             load.told_permille = permille(took_ns).max(load.told_permille);
             let (packets, beside) = (permille(cost_ns), permille(cells_ns));
             if cost_ns > 0 && packets + beside > load.packets_permille + load.beside_permille {
@@ -91,13 +95,34 @@ impl Home {
         }
         load.cells_permille = permille(fullest_ns);
         stats.zone.cells.note(fullest_ns / 1_000);
-        if packets_ns > 0 {
-            stats.zone.packets.note(packets_ns / 1_000);
-        }
+        stats.zone.packets.note(packets_ns / 1_000);
         if let Some(taken) = self.overload.tick(self.director.tick(), load) {
             tracing::info!(?load, from = ?taken.from, to = ?taken.to, "the zone has another load");
             self.director.set_tau(taken.to.tau_permille);
         }
         stats.zone_tau_permille.set(u64::from(self.overload.report().tau_permille));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use event::Now;
+
+    use super::{Audience, Telling};
+
+    #[test]
+    fn a_slow_telling_is_of_all_ticks_that_it_lasts_for() {
+        let at = |mono_ns| Now { mono_ns, ..Now::default() };
+        let mut audience = Audience::default();
+        audience.begin(at(0));
+        assert_eq!(audience.take(at(10), 10), Telling { cost_ns: 0, took_ns: 10 });
+        assert_eq!(audience.take(at(20), 10), Telling { cost_ns: 0, took_ns: 20 });
+        audience.end(at(27), 24);
+        audience.begin(at(27));
+        assert_eq!(audience.take(at(30), 10), Telling { cost_ns: 10, took_ns: 27 });
+        assert_eq!(audience.take(at(40), 10), Telling { cost_ns: 10, took_ns: 13 });
+        audience.end(at(41), 6);
+        assert_eq!(audience.take(at(50), 10), Telling { cost_ns: 6, took_ns: 14 });
+        assert_eq!(audience.take(at(60), 10), Telling { cost_ns: 0, took_ns: 0 });
     }
 }
