@@ -14,7 +14,7 @@
 //! no room is full, because something else needs the processors, they are told less, and time goes on:
 //! who misses a tick is told the next one.
 //!
-//! A step is taken when load has been high for half a second of such time. The last one is taken back
+//! A step is taken when load has been high for half a second. The last one is taken back
 //! when load would have been bearable without it for five, where packets may need twice as much without
 //! it; a tenth of all time lies between bearable and high. Where a step relieves more than that, it is
 //! taken again at once, and each time it stays for twice as long. Time loses a tenth of its speed in a
@@ -56,7 +56,7 @@ pub struct Bounds {
 /// How loaded a zone was in a tick, in thousandths of the time that the tick had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
-    /// The time that the tick had, in µs: longer where time goes slower.
+    /// How long the tick lasted, in µs: longer where time goes slower, or ticks are late.
     pub tick_us: u64,
     /// Packets of the room that had most to do for packets and cells together, of those with viewers.
     pub packets_permille: u64,

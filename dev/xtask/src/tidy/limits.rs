@@ -401,6 +401,16 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("pure/world/src/cell.rs", "AHEAD_TICKS_MAX", "cells wait for each other, by one tick"),
     ("pure/world/src/entity.rs", "SPEED_MAX", "a rule of the world"),
     ("pure/world/src/overload.rs", "HALVINGS_MAX", "steps of what is done about load, not a queue"),
+    (
+        "pure/world/src/overload.rs",
+        "PATIENCE_US_MAX",
+        "the row of what a tick of the zone may cost has it",
+    ),
+    (
+        "pure/server/src/zone/home/load.rs",
+        "LATE_TICKS_MAX",
+        "how much a late tick counts, of what is done about load",
+    ),
     ("pure/world/src/packet.rs", "AGE_MAX", "a form of packets; what is older is told in full"),
     ("pure/world/src/packet.rs", "RECORD_BYTES_MAX", "as many as the form of a record has"),
     ("pure/wire/src/nearest.rs", "NAME_BYTES_MAX", "for a longer name no other is proposed"),

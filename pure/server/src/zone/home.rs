@@ -129,6 +129,8 @@ pub(crate) struct Home {
     /// What cells showed in the newest tick that is done.
     newest: Option<Arc<[Published]>>,
     due: Now,
+    /// When load was judged last.
+    judged_ns: u64,
     /// Whether a tick is due that cells were not ready for.
     is_owed: bool,
 }
@@ -180,6 +182,7 @@ impl Home {
             open: None,
             newest: None,
             due: Now { mono_ns: now.mono_ns + period_ns, ..now },
+            judged_ns: now.mono_ns,
             is_owed: false,
             settings,
         };

@@ -14,6 +14,9 @@ use super::{Home, Open};
 use crate::mail::{Member, ZoneAck};
 use crate::stats::RoomStats;
 
+/// A tick counts for so many at most, however late it is.
+const LATE_TICKS_MAX: u64 = 4;
+
 /// The viewers of one room, as the home knows them.
 #[derive(Default)]
 pub(super) struct Audience {
@@ -78,12 +81,19 @@ impl Home {
         period_ns * 1_000 / u64::from(tau_permille)
     }
 
+    /// How long it is that the last tick was judged, in nanoseconds: as long as a tick had, and more where they are late.
+    /// A process that was stopped for a while has not had so much to do for so long.
+    fn lasted_ns(&mut self, now: Now, tick_ns: u64) -> u64 {
+        let before_ns = std::mem::replace(&mut self.judged_ns, now.mono_ns);
+        now.mono_ns.saturating_sub(before_ns).clamp(tick_ns, LATE_TICKS_MAX * tick_ns)
+    }
+
     /// What is done about the load of a tick, against the time that it had.
     pub(super) fn judge(&mut self, now: Now, open: &Open, stats: &RoomStats) {
         let tick_ns = self.tick_ns(open.tau_permille);
         let permille = |cost_ns: u64| cost_ns * 1_000 / tick_ns;
         let (mut fullest_ns, mut packets_ns) = (0, 0);
-        let mut load = Load { tick_us: tick_ns / 1_000, ..Load::default() };
+        let mut load = Load { tick_us: self.lasted_ns(now, tick_ns) / 1_000, ..Load::default() };
         for (audience, cells_ns) in self.audiences.iter_mut().zip(open.cost_ns.iter().copied()) {
             let Telling { cost_ns, took_ns } = audience.take(now, tick_ns);
             (fullest_ns, packets_ns) = (cells_ns.max(fullest_ns), audience.cost_ns.max(packets_ns));
