@@ -51,11 +51,14 @@ const LEAVING: u8 = u8::MAX;
 const URGENT: u8 = u8::MAX;
 /// An accumulator of who is due. Periods that divide it are kept to the tick.
 const DUE: u8 = 20;
-/// Of who is to be told gone: before those who are due, and behind the nearest once they have waited for a tick.
-/// Thousands may go at once, when their bins are told as summaries, and who is near is not to wait for them.
+/// Of who is to be told gone, at least: before those who are due, and behind the nearest once they have waited for a
+/// tick, so that these do not wait for thousands who go at once, when their bins become summaries. A tick adds one, so
+/// that each is told in the end, however full packets are.
 const GONE: u8 = 2 * DUE - 1;
 /// What a tick adds for who has been told gone: that is said again after three ticks.
 const GONE_STEP: u8 = 7;
+/// Bytes of a packet before its records: its head, and their number.
+const HEAD_BYTES: usize = 13;
 /// Accumulators are told apart in so many ways when the most urgent are chosen.
 const SCORES: usize = 64;
 
@@ -255,6 +258,7 @@ impl Viewer {
         put_head(tick, frames.tau_permille(), frames.control_seq(self.id.slot), out);
         let count_at = out.len();
         out.extend([0x80, 0]);
+        assert_eq!(out.len() - start, HEAD_BYTES, "what stands before the records");
         let (mut told, gone_bytes, is_cut) =
             self.write(frames, fanout, (threshold, room), start, out);
         let count = told.records + told.gone;
@@ -262,7 +266,7 @@ impl Viewer {
         out[count_at + 1] = (count >> 7 & 0x7f) as u8;
         let bytes = out.len() - start;
         if told.records > 0 {
-            let each = 16 * (bytes - gone_bytes) / told.records as usize;
+            let each = 16 * (bytes - HEAD_BYTES - gone_bytes) / told.records as usize;
             self.record_bytes = ((self.record_bytes * 7 + each) / 8).max(16);
         }
         if is_cut {
@@ -337,7 +341,7 @@ impl Viewer {
             counts[1][score(*other)] += 1;
         }
         rest.iter().for_each(|urgency| counts[0][score(*urgency)] += 1);
-        let mut room = 16 * self.records_end() / self.record_bytes;
+        let mut room = 16 * self.records_end().saturating_sub(HEAD_BYTES) / self.record_bytes;
         for at in (score(DUE)..SCORES).rev() {
             let count = (counts[0][at] + counts[1][at]) as usize;
             if count >= room {
@@ -486,7 +490,8 @@ impl Table {
                 }
                 if !is_there || away > LINGER_TICKS {
                     (away, sent) = (LEAVING, 0);
-                    (self.steps[index], self.urgency[index]) = (0, GONE);
+                    self.steps[index] = 1;
+                    self.urgency[index] = self.urgency[index].max(GONE);
                 }
             }
             (self.slots[kept], self.generations[kept]) = (slot, generation);

@@ -61,7 +61,7 @@ pub use interest::{Interest, KNOWN_MAX, RADIUS_BINS_MAX, SLOW_TICKS, SUMMARIES_M
 pub use mail::{Border, Orders, Published, Report, Ruling, Shown};
 pub use near::Near;
 pub use news::{Kill, News};
-pub use overload::{Bounds, Load, Overload, Steps, Taken};
+pub use overload::{Bounds, Load, Overload, RoomLoad, Steps, Taken};
 pub use packet::{
     AGE_MAX, FromClient, Malformed, Place, RECORD_BYTES_MAX, Snapshot, Summary, Update, Welcome,
     delta,

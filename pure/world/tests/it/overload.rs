@@ -1,6 +1,6 @@
 //! Load makes a zone do one thing after the other, and take all back when it is over.
 
-use world::{Admission, Bounds, Interest, Load, Overload, Place, Steps, Taken};
+use world::{Admission, Bounds, Interest, Load, Overload, Place, RoomLoad, Steps, Taken};
 
 const BOUNDS: Bounds = Bounds { fanouts_max: 4, tau_floor_permille: 500 };
 
@@ -32,13 +32,13 @@ impl Zone {
             let eased = packets / u64::from(fanouts) * (4 - u64::from(halvings)) / 4;
             let eased = if has_summaries { eased * self.summed_permille / 1_000 } else { eased };
             let of_tick = |work: u64| work * u64::from(tau_permille) / 1_000;
-            let load = Load {
-                tick_us: self.tick_us * 1_000 / u64::from(tau_permille),
-                packets_permille: of_tick(eased),
-                beside_permille: of_tick(cells),
+            let room = RoomLoad {
                 cells_permille: of_tick(cells),
+                packets_permille: of_tick(eased),
                 told_permille: of_tick(self.told_permille.max(eased)),
             };
+            let rooms = &[RoomLoad::default(), room];
+            let load = Load { tick_us: self.tick_us * 1_000 / u64::from(tau_permille), rooms };
             taken.extend(self.overload.tick(self.tick, load));
             flown_us += load.tick_us;
             self.tick += 1;
@@ -127,9 +127,28 @@ fn viewers_who_miss_ticks_are_told_less() {
     let taken = zone.fly(20, (400, 50));
     assert_eq!(words(&taken), ["fan-out", "tiers", "summaries"]);
     assert_eq!(zone.fly(300, (400, 50)), []);
-    zone.told_permille = 790;
+    zone.told_permille = 990;
     zone.fly(60, (400, 50));
     assert!(zone.has_no_steps(), "{:?}", zone.overload.report());
+}
+
+/// Of two rooms one has most to do, and the other most for packets: its viewers are told less, and no more again
+/// before that has room.
+#[test]
+fn each_room_counts_for_itself() {
+    let room = |cells_permille, packets_permille| RoomLoad {
+        cells_permille,
+        packets_permille,
+        told_permille: 0,
+    };
+    let mut overload = Overload::new(BOUNDS);
+    let mut fly = |ticks: u32, rooms: &[RoomLoad]| -> Vec<Taken> {
+        (0..ticks).filter_map(|tick| overload.tick(tick, Load { tick_us: 50_000, rooms })).collect()
+    };
+    assert_eq!(words(&fly(12, &[room(850, 90), room(0, 930)])), ["fan-out"]);
+    assert_eq!(fly(400, &[room(650, 50), room(0, 690)]), [], "1,380 without");
+    assert_eq!(words(&fly(400, &[room(650, 50), room(0, 390)])), ["fan-out"]);
+    assert_eq!(overload.report(), Overload::new(BOUNDS).report());
 }
 
 /// Half a second each on the way down, five and then one each on the way back; a step waits for its tick to end.
@@ -184,9 +203,9 @@ fn what_is_taken_again_stays_longer_each_time() {
 #[test]
 fn single_ticks_count_as_single_ticks() {
     let ticks = |zone: &mut Overload, loads: [u64; 4]| -> Vec<Taken> {
-        let load_of = |cells_permille| Load { tick_us: 50_000, cells_permille, ..Load::default() };
-        let loads = loads.iter().cycle().take(4_000);
-        loads.filter_map(|cells| zone.tick(0, load_of(*cells))).collect()
+        let rooms = loads.map(|cells_permille| [RoomLoad { cells_permille, ..Default::default() }]);
+        let loads = rooms.iter().map(|rooms| Load { tick_us: 50_000, rooms });
+        loads.cycle().take(4_000).filter_map(|load| zone.tick(0, load)).collect()
     };
     let mut overload = Overload::new(BOUNDS);
     assert_eq!(ticks(&mut overload, [100, 100, 100, 3_000]), []);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use event::Now;
 use uuid::Uuid;
-use world::{EntityId, Load};
+use world::{EntityId, Load, RoomLoad};
 
 use super::{Home, Open};
 use crate::mail::{Member, ZoneAck};
@@ -28,17 +28,15 @@ pub(super) struct Audience {
     pub(super) acks: BTreeMap<Uuid, ZoneAck>,
     /// When it was shown the tick of which it is still being told, in nanoseconds.
     shown_ns: Option<u64>,
-    /// What the newest telling that has ended kept its thread, and what of that no tick has had yet.
-    cost_ns: u64,
-    left_ns: u64,
-    /// How long the slowest one was under way, of those that have ended since that was asked for.
-    took_ns: u64,
+    /// The newest one that has ended, and whether that was since load was judged.
+    ended: Telling,
+    is_new: bool,
 }
 
-/// What telling needed in a tick, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What telling of a tick needed, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Telling {
-    /// Of its thread. One that needs more than a tick has is shared among those that it lasts for.
+    /// Of its thread.
     cost_ns: u64,
     /// Of time, waiting for a processor and for what else the thread has to do included.
     took_ns: u64,
@@ -61,16 +59,24 @@ impl Audience {
         let Some(shown_ns) = self.shown_ns.take() else {
             unreachable!("a room that was shown nothing has told of it")
         };
-        (self.cost_ns, self.left_ns) = (cost_ns, cost_ns);
-        self.took_ns = self.took_ns.max(now.mono_ns.saturating_sub(shown_ns));
+        let took_ns = now.mono_ns.saturating_sub(shown_ns);
+        (self.ended, self.is_new) = (Telling { cost_ns, took_ns }, true);
     }
 
-    /// What telling needed in a tick that had so much time.
+    /// What telling needed in a tick that had so much time, by the newest one that has ended: one that takes longer is of
+    /// all ticks that it lasts for. Nothing, where nobody has been told of anything since the last time.
     fn take(&mut self, now: Now, tick_ns: u64) -> Telling {
-        let cost_ns = self.left_ns.min(tick_ns);
-        self.left_ns -= cost_ns;
+        let is_new = std::mem::take(&mut self.is_new);
+        if self.viewers == 0 || !is_new && !self.is_busy() {
+            self.ended = Telling::default();
+        }
+        if self.viewers == 0 {
+            return self.ended;
+        }
+        let Telling { cost_ns, took_ns } = self.ended;
         let so_far_ns = self.shown_ns.map_or(0, |shown_ns| now.mono_ns.saturating_sub(shown_ns));
-        Telling { cost_ns, took_ns: std::mem::take(&mut self.took_ns).max(so_far_ns) }
+        let cost_ns = cost_ns * tick_ns / took_ns.max(tick_ns);
+        Telling { cost_ns, took_ns: took_ns.max(so_far_ns) }
     }
 }
 
@@ -93,19 +99,20 @@ impl Home {
         let tick_ns = self.tick_ns(open.tau_permille);
         let permille = |cost_ns: u64| cost_ns * 1_000 / tick_ns;
         let (mut fullest_ns, mut packets_ns) = (0, 0);
-        let mut load = Load { tick_us: self.lasted_ns(now, tick_ns) / 1_000, ..Load::default() };
+        let mut rooms = Vec::with_capacity(self.audiences.len());
         for (audience, cells_ns) in self.audiences.iter_mut().zip(open.cost_ns.iter().copied()) {
             let Telling { cost_ns, took_ns } = audience.take(now, tick_ns);
-            (fullest_ns, packets_ns) = (cells_ns.max(fullest_ns), audience.cost_ns.max(packets_ns));
-            load.told_permille = permille(took_ns).max(load.told_permille);
-            let (packets, beside) = (permille(cost_ns), permille(cells_ns));
-            if cost_ns > 0 && packets + beside > load.packets_permille + load.beside_permille {
-                (load.packets_permille, load.beside_permille) = (packets, beside);
-            }
+            fullest_ns = cells_ns.max(fullest_ns);
+            packets_ns = audience.ended.cost_ns.max(packets_ns);
+            rooms.push(RoomLoad {
+                cells_permille: permille(cells_ns),
+                packets_permille: permille(cost_ns),
+                told_permille: permille(took_ns),
+            });
         }
-        load.cells_permille = permille(fullest_ns);
         stats.zone.cells.note(fullest_ns / 1_000);
         stats.zone.packets.note(packets_ns / 1_000);
+        let load = Load { tick_us: self.lasted_ns(now, tick_ns) / 1_000, rooms: &rooms };
         if let Some(taken) = self.overload.tick(self.director.tick(), load) {
             tracing::info!(?load, from = ?taken.from, to = ?taken.to, "the zone has another load");
             self.director.set_tau(taken.to.tau_permille);
@@ -123,16 +130,24 @@ mod tests {
     #[test]
     fn a_slow_telling_is_of_all_ticks_that_it_lasts_for() {
         let at = |mono_ns| Now { mono_ns, ..Now::default() };
-        let mut audience = Audience::default();
+        let of = |cost_ns, took_ns| Telling { cost_ns, took_ns };
+        let mut audience = Audience { viewers: 1, ..Audience::default() };
         audience.begin(at(0));
-        assert_eq!(audience.take(at(10), 10), Telling { cost_ns: 0, took_ns: 10 });
-        assert_eq!(audience.take(at(20), 10), Telling { cost_ns: 0, took_ns: 20 });
-        audience.end(at(27), 24);
-        audience.begin(at(27));
-        assert_eq!(audience.take(at(30), 10), Telling { cost_ns: 10, took_ns: 27 });
-        assert_eq!(audience.take(at(40), 10), Telling { cost_ns: 10, took_ns: 13 });
-        audience.end(at(41), 6);
-        assert_eq!(audience.take(at(50), 10), Telling { cost_ns: 6, took_ns: 14 });
-        assert_eq!(audience.take(at(60), 10), Telling { cost_ns: 0, took_ns: 0 });
+        assert_eq!(audience.take(at(10), 10), of(0, 10));
+        assert_eq!(audience.take(at(20), 10), of(0, 20));
+        audience.end(at(24), 18);
+        audience.begin(at(24));
+        assert_eq!(audience.take(at(30), 10), of(7, 24), "18 in 24");
+        assert_eq!(audience.take(at(40), 10), of(7, 24));
+        assert_eq!(audience.take(at(50), 10), of(7, 26), "the one that lasts still");
+        audience.end(at(52), 6);
+        audience.begin(at(60));
+        audience.end(at(65), 3);
+        assert_eq!(audience.take(at(70), 10), of(3, 5));
+        assert_eq!(audience.take(at(80), 10), of(0, 0), "nobody has been told of anything");
+        audience.begin(at(80));
+        audience.end(at(85), 3);
+        audience.viewers = 0;
+        assert_eq!(audience.take(at(90), 10), of(0, 0), "they have gone");
     }
 }

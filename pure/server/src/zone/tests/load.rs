@@ -11,7 +11,8 @@ use crate::zone::refusal::Refusal;
 fn who_comes_when_time_is_slowest_waits_until_there_is_less_to_do() {
     let mut rooms = Rooms::new(1, 0, 1);
     rooms.home().enter(&member(1), None).unwrap();
-    let load = world::Load { tick_us: 500_000, cells_permille: 2_000, ..Default::default() };
+    let rooms_full = [world::RoomLoad { cells_permille: 2_000, ..Default::default() }];
+    let load = world::Load { tick_us: 500_000, rooms: &rooms_full };
     while !rooms.home().overload().report().is_closed {
         rooms.home().overload().tick(0, load);
     }
