@@ -51,9 +51,9 @@ const LEAVING: u8 = u8::MAX;
 const URGENT: u8 = u8::MAX;
 /// An accumulator of who is due. Periods that divide it are kept to the tick.
 const DUE: u8 = 20;
-/// Of who is to be told gone, at least: before those who are due, and behind the nearest once they have waited for a
-/// tick, so that these do not wait for thousands who go at once, when their bins become summaries. A tick adds one, so
-/// that each is told in the end, however full packets are.
+/// Of who is to be told gone, at least: before those who are due, and at first behind the nearest once these have waited
+/// for a tick, so that they need not wait for all of thousands who go at once, when their bins become summaries. A tick
+/// adds one, so that each is told in the end, however full packets are.
 const GONE: u8 = 2 * DUE - 1;
 /// What a tick adds for who has been told gone: that is said again after three ticks.
 const GONE_STEP: u8 = 7;
@@ -119,6 +119,24 @@ struct Table {
     away: Vec<u8>,
 }
 
+/// Who is sent: all above a score, and some of just that score.
+#[derive(Clone, Copy, Debug)]
+struct Chosen {
+    score: usize,
+    /// So many have that score, of whom `room` from this one on are sent, round the end. In turns: else those who stand
+    /// last would never be, where all have waited for as long as is counted.
+    count: usize,
+    first: usize,
+    room: usize,
+}
+
+impl Chosen {
+    /// How far the one at this place among those of just the score is behind the first one.
+    fn behind(&self, at: usize) -> usize {
+        if at >= self.first { at - self.first } else { at + self.count - self.first }
+    }
+}
+
 /// One client's view, at the thread that writes its packets.
 #[derive(Clone, Debug)]
 pub struct Viewer {
@@ -142,6 +160,8 @@ pub struct Viewer {
     /// Bytes of a record of late, in 16ths.
     record_bytes: usize,
     summary_from: u32,
+    /// From this slot on those come first who are as urgent as the last one that has room.
+    turn: u32,
 }
 
 impl Viewer {
@@ -163,6 +183,7 @@ impl Viewer {
             round_trip_best: u32::MAX,
             record_bytes: 16 * 16,
             summary_from: 0,
+            turn: 0,
         }
     }
 
@@ -253,14 +274,13 @@ impl Viewer {
         if is_first || (tick + self.id.slot).is_multiple_of(look) || passed >= look {
             self.look(frames, interest, fanout);
         }
-        let (threshold, room) = self.choose();
+        let chosen = self.choose();
         let start = out.len();
         put_head(tick, frames.tau_permille(), frames.control_seq(self.id.slot), out);
         let count_at = out.len();
         out.extend([0x80, 0]);
         assert_eq!(out.len() - start, HEAD_BYTES, "what stands before the records");
-        let (mut told, gone_bytes, is_cut) =
-            self.write(frames, fanout, (threshold, room), start, out);
+        let (mut told, gone_bytes, is_cut) = self.write(frames, fanout, chosen, start, out);
         let count = told.records + told.gone;
         out[count_at] = (count & 0x7f) as u8 | 0x80;
         out[count_at + 1] = (count >> 7 & 0x7f) as u8;
@@ -328,8 +348,8 @@ impl Viewer {
         }
     }
 
-    /// The score from which on entities are sent, and how many of just that score.
-    fn choose(&mut self) -> (usize, usize) {
+    /// Who is sent.
+    fn choose(&mut self) -> Chosen {
         if let Ok(own) = self.table.slots.binary_search(&self.id.slot) {
             self.table.urgency[own] = URGENT;
         }
@@ -345,11 +365,14 @@ impl Viewer {
         for at in (score(DUE)..SCORES).rev() {
             let count = (counts[0][at] + counts[1][at]) as usize;
             if count >= room {
-                return (at, room);
+                let before = self.table.slots.partition_point(|slot| *slot < self.turn);
+                let urgency = self.table.urgency.iter().take(before);
+                let first = urgency.filter(|urgency| score(**urgency) == at).count();
+                return Chosen { score: at, count, first, room };
             }
             room -= count;
         }
-        (score(DUE), usize::MAX)
+        Chosen { score: score(DUE), count: usize::MAX, first: 0, room: usize::MAX }
     }
 
     /// Bytes of a packet from which on no record is begun: room for one more, and for the count of
@@ -364,22 +387,27 @@ impl Viewer {
         &mut self,
         frames: &Frames,
         fanout: &mut Fanout,
-        (threshold, mut room): (usize, usize),
+        chosen: Chosen,
         start: usize,
         out: &mut Vec<u8>,
     ) -> (Told, usize, bool) {
         let (mut told, mut gone_bytes, mut next) = (Told::default(), 0, 0);
+        let mut alike = 0;
         let full = start + self.records_end();
         for index in 0..self.table.slots.len() {
             let score = score(self.table.urgency[index]);
-            if score < threshold {
+            if score < chosen.score {
                 continue;
             }
-            if score == threshold {
-                if room == 0 {
+            if score == chosen.score {
+                alike += 1;
+                let behind = chosen.behind(alike - 1);
+                if behind >= chosen.room {
                     continue;
                 }
-                room -= 1;
+                if behind + 1 == chosen.room {
+                    self.turn = self.table.slots[index] + 1;
+                }
             }
             if out.len() > full {
                 return (told, gone_bytes, true);

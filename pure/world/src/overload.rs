@@ -8,7 +8,7 @@
 //! 5. **Admission**: at the floor nobody is let in; who comes waits in line (`admission`).
 //!
 //! Load comes as numbers, in thousandths of the time that the tick had, which is longer when time
-//! goes slower: of the fullest room that writes packets, of the fullest room of cells, and of how long
+//! goes slower: of each room, what its thread does for cells and for writing packets, and how long its
 //! viewers are being told. What only helps packets is not done when cells are what is full: then time
 //! is dilated at once, the one thing that helps both. Where viewers miss a third of all ticks though
 //! no room is full, because something else needs the processors, they are told less, and time goes on:
@@ -16,7 +16,7 @@
 //!
 //! A step is taken when load has been high for half a second. The last one is taken back
 //! when load would have been bearable without it for five, where packets may need twice as much without
-//! it; a tenth of all time lies between bearable and high. Where a step relieves more than that, it is
+//! it, and viewers miss none; a tenth of all time lies between bearable and high. Where a step relieves more than that, it is
 //! taken again at once, and each time it stays for twice as long. Time loses a tenth of its speed in a
 //! step, and wins a tenth in each second once it comes back.
 //!
@@ -82,7 +82,7 @@ impl RoomLoad {
     }
 
     /// Whether fewer packets would help it.
-    fn is_of_packets(&self) -> bool {
+    fn has_too_many_packets(&self) -> bool {
         let is_much = self.packets_permille * PACKETS_PART >= self.sum();
         self.told_permille > LATE_PERMILLE || self.sum() > HIGH_PERMILLE && is_much
     }
@@ -106,7 +106,7 @@ impl Load<'_> {
     /// Whether fewer packets would help, and no room is full without any.
     fn is_of_packets(&self) -> bool {
         self.most(|room| room.cells_permille) <= HIGH_PERMILLE
-            && self.rooms.iter().any(RoomLoad::is_of_packets)
+            && self.rooms.iter().any(RoomLoad::has_too_many_packets)
     }
 }
 
@@ -202,8 +202,8 @@ impl Overload {
     /// The load of a tick. Tells what changes because of it.
     pub fn tick(&mut self, tick: u32, load: Load<'_>) -> Option<Taken> {
         assert!(load.tick_us > 0, "tick {tick} had no time");
-        // One quiet tick does not make up for many, nor one that something else has delayed, unless it is longer than
-        // half a second.
+        // One quiet tick does not make up for many, nor one that something else has delayed, unless they are long: four
+        // times as long as a tick, as a late one may be, is half a second at 8 Hz.
         let count = |us: u64, is_so: bool| {
             if is_so { us + load.tick_us } else { us.saturating_sub(load.tick_us) }
         };

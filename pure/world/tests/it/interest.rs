@@ -331,6 +331,21 @@ fn far_crowds_are_summed_up() {
     assert!((200..=400).contains(&all), "{all} of 300, in bins as they were seen last");
 }
 
+/// One packet in ten ticks, of six hundred ships: all are as urgent as is counted, and have their turns.
+#[test]
+fn nobody_is_left_out_where_packets_are_few() {
+    let mut sea = Sea::new(5, 600, 100);
+    let mut client = Client::new(sea.ships[0].0, 1_200);
+    for tick in 0..300 {
+        sea.tick();
+        if tick % 10 == 0 {
+            client.tick(&mut sea, &Interest::default(), Link::default());
+        }
+    }
+    let known = client.view.in_sight();
+    assert!(known > 560, "{known} known");
+}
+
 #[test]
 fn what_a_client_acknowledges_in_vain_is_no_matter() {
     let mut sea = Sea::new(2, 50, 100);

@@ -75,7 +75,9 @@ impl Audience {
         }
         let Telling { cost_ns, took_ns } = self.ended;
         let so_far_ns = self.shown_ns.map_or(0, |shown_ns| now.mono_ns.saturating_sub(shown_ns));
-        let cost_ns = cost_ns * tick_ns / took_ns.max(tick_ns);
+        // A thread that was stopped for minutes has blocked for as long.
+        let of_tick = u128::from(cost_ns) * u128::from(tick_ns) / u128::from(took_ns.max(tick_ns));
+        let cost_ns = u64::try_from(of_tick).unwrap_or(u64::MAX / 1_000);
         Telling { cost_ns, took_ns: took_ns.max(so_far_ns) }
     }
 }
