@@ -14,11 +14,11 @@
 //! no room is full, because something else needs the processors, they are told less, and time goes on:
 //! who misses a tick is told the next one.
 //!
-//! A step is taken when load has been high for half a second. The last one is taken back
-//! when load would have been bearable without it for five, where packets may need twice as much without
-//! it, and viewers miss none; a tenth of all time lies between bearable and high. Where a step relieves more than that, it is
-//! taken again at once, and each time it stays for twice as long. Time loses a tenth of its speed in a
-//! step, and wins a tenth in each second once it comes back.
+//! A step is taken when load has been high for half a second. The last one is taken back when load
+//! would have been bearable without it for five, where packets may need twice as much without it, and
+//! viewers miss none; a tenth of all time lies between bearable and high. Where a step relieves more
+//! than that, it is taken again at once, and each time it stays for twice as long. Time loses a tenth
+//! of its speed in a step, and wins a tenth in each second once it comes back.
 //!
 //! What is deliberately not here: measuring, and carrying steps out. Ticks are never skipped.
 
@@ -41,8 +41,8 @@ const BEARABLE_US: u64 = 5_000_000;
 const FASTER_US: u64 = 1_000_000;
 /// How long it must be bearable at most, where steps that were taken back were taken again.
 const PATIENCE_US_MAX: u64 = 8 * BEARABLE_US;
-/// Speed that time loses and wins in a step, in thousandths of what it has.
-const PACE_PERMILLE: u16 = 100;
+/// Of its speed time loses and wins one part in so many in a step.
+const PACE_PART: u16 = 10;
 /// Times that far tiers are halved.
 const HALVINGS_MAX: u8 = 2;
 
@@ -298,7 +298,7 @@ impl Overload {
 /// What time loses and wins of its speed in a step, in thousandths.
 fn pace(tau_permille: u16) -> u16 {
     assert!((1..=1_000).contains(&tau_permille), "time at {tau_permille} thousandths");
-    (tau_permille / (1_000 / PACE_PERMILLE)).max(1)
+    (tau_permille / PACE_PART).max(1)
 }
 
 /// The next speed when time comes back, in thousandths.

@@ -67,17 +67,20 @@ impl Audience {
     /// all ticks that it lasts for. Nothing, where nobody has been told of anything since the last time.
     fn take(&mut self, now: Now, tick_ns: u64) -> Telling {
         let is_new = std::mem::take(&mut self.is_new);
-        if self.viewers == 0 || !is_new && !self.is_busy() {
-            self.ended = Telling::default();
-        }
         if self.viewers == 0 {
+            self.ended = Telling::default();
             return self.ended;
+        }
+        if !is_new && !self.is_busy() {
+            self.ended = Telling::default();
         }
         let Telling { cost_ns, took_ns } = self.ended;
         let so_far_ns = self.shown_ns.map_or(0, |shown_ns| now.mono_ns.saturating_sub(shown_ns));
         // A thread that was stopped for minutes has blocked for as long.
         let of_tick = u128::from(cost_ns) * u128::from(tick_ns) / u128::from(took_ns.max(tick_ns));
-        let cost_ns = u64::try_from(of_tick).unwrap_or(u64::MAX / 1_000);
+        let Ok(cost_ns) = u64::try_from(of_tick) else {
+            unreachable!("a part of {cost_ns} ns is more than all")
+        };
         Telling { cost_ns, took_ns: took_ns.max(so_far_ns) }
     }
 }

@@ -6,6 +6,21 @@ use super::{Rooms, Takes, member, settings};
 use crate::settings::WorldSettings;
 use crate::zone::refusal::Refusal;
 
+impl Rooms {
+    /// Ticks until it is so late, in nanoseconds.
+    fn tick_until(&mut self, mono_ns: u64) {
+        while self.now.mono_ns < mono_ns {
+            self.tick();
+        }
+    }
+
+    /// One tick whose packets are not written before the next one is due.
+    fn tick_untold(&mut self) {
+        self.now = self.home().due().unwrap();
+        self.act(0, |part, now, around| part.tick(now, around));
+    }
+}
+
 /// A zone with too much to do lets nobody in; when that is over, a few at a time.
 #[test]
 fn who_comes_when_time_is_slowest_waits_until_there_is_less_to_do() {
@@ -48,9 +63,7 @@ fn time_goes_only_as_slow_as_it_must() {
     rooms.home().enter(&member(1), None).unwrap();
     // Of a tick's 16.7 ms cells need 10, and packets twice as much: first what they are of, then each one.
     rooms.clock = Takes(10_000);
-    while rooms.now.mono_ns < 20_000_000_000 {
-        rooms.tick();
-    }
+    rooms.tick_until(20_000_000_000);
     let steps = rooms.home().overload().report();
     assert!(steps.has_summaries && !steps.is_closed, "{steps:?}");
     assert_eq!(steps.tau_permille, 480, "30 ms in 34.7");
@@ -59,15 +72,11 @@ fn time_goes_only_as_slow_as_it_must() {
     let tick_ns = rooms.now.mono_ns - slow.mono_ns;
     assert_eq!(tick_ns / 1_000, 16_666_666 / u64::from(steps.tau_permille));
     rooms.clock = Takes(4_000);
-    while rooms.now.mono_ns < slow.mono_ns + 15_000_000_000 {
-        rooms.tick();
-    }
+    rooms.tick_until(slow.mono_ns + 15_000_000_000);
     let steps = rooms.home().overload().report();
     assert!(steps.tau_permille == 1_000 && steps.has_summaries, "12 ms, and 20 without: {steps:?}");
     rooms.clock = Takes(2_000);
-    while rooms.now.mono_ns < slow.mono_ns + 40_000_000_000 {
-        rooms.tick();
-    }
+    rooms.tick_until(slow.mono_ns + 40_000_000_000);
     let steps = rooms.home().overload().report();
     assert!(!steps.has_summaries && steps.halvings == 0, "{steps:?}");
 }
@@ -78,10 +87,7 @@ fn a_room_that_is_behind_is_shown_the_newest_tick_only() {
     let mut rooms = Rooms::new(1, 0, 1);
     rooms.home().enter(&member(1), None).unwrap();
     rooms.tick();
-    for _ in 0..5 {
-        rooms.now = rooms.home().due().unwrap();
-        rooms.act(0, |part, now, around| part.tick(now, around));
-    }
+    (0..5).for_each(|_| rooms.tick_untold());
     // It is told of 1, 5 waits, and those between are told to nobody.
     assert_eq!(rooms.stats.zone_shows_skipped.read(), 3);
     rooms.tick();
@@ -100,9 +106,7 @@ fn a_room_that_stays_behind_is_helped() {
     rooms.tick();
     for _ in 0..12 {
         assert_eq!(rooms.home().overload().report().halvings, 0);
-        // Its packets are not written before the next tick is due.
-        rooms.now = rooms.home().due().unwrap();
-        rooms.act(0, |part, now, around| part.tick(now, around));
+        rooms.tick_untold();
     }
     assert_eq!(rooms.home().overload().report().halvings, 1);
     for _ in 0..120 {
