@@ -140,6 +140,7 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
         let (home, mail) = topology.begin_zone(&mut fresh_random()?, saved_zone);
         let posted = running.post(home, mail);
         anyhow::ensure!(posted.is_ok(), "the zone does not begin: its room has ended");
+        zone::wait_until_it_stands(&gauges.rooms)?;
     }
     let (core_stats, room_stats) = (gauges.cores.clone(), gauges.rooms.clone());
     let _metrics = gauges.serve(&config, &running)?;

@@ -114,3 +114,14 @@ fn without_datagrams_everything_goes_over_the_socket() {
     pilot.fly(20);
     assert_eq!(pilot.by_datagram, 0);
 }
+
+/// The zone is large, so that it takes longer to begin than a client takes to ask.
+#[test]
+fn a_server_that_listens_lists_its_zone() {
+    let folder = Folder::new("zone-stands");
+    // Of a setting that is given twice the last counts.
+    let (_process, server) = server(&folder, &["--world.side_m", "8192", "--world.bots", "20000"]);
+    let token = server.authenticate_device("device-of-the-first", "first").unwrap();
+    let matches = server.list_matches(&token, "+label.kind:zone").unwrap();
+    assert_eq!(matches.len(), 1);
+}
