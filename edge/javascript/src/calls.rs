@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use game::api::Style;
 use game::guest::{
-    Answer, CallContext, CallId, Finding, GuestCall, Host, MatchContext, MatchScript, Registered,
-    Returned, ScriptError, ScriptFailure, Scripts, Step,
+    Answer, CallContext, CallId, Callee, Finding, GuestCall, HookForm, Host, MatchContext,
+    MatchScript, Registered, Returned, ScriptError, ScriptFailure, Scripts, Step,
 };
 use game::host::json;
 use game::pairs::Pairs;
@@ -427,8 +427,8 @@ impl Scripts for JsScripts {
         &self.registered
     }
 
-    fn form_style(&self, _hook: &str) -> Style {
-        Style::FULL
+    fn hook_form(&self, _hook: Callee<'_>) -> HookForm {
+        HookForm { style: Style::FULL, ..HookForm::default() }
     }
 
     fn call(

@@ -6,7 +6,6 @@ local native, nk, entry, outcome, handler, wrong, is_match, loading_ends, is_loa
 
 local error, pairs, pcall, tostring = native.error, native.pairs, native.pcall, native.tostring
 local type, xpcall, lower, sub = native.type, native.xpcall, native.lower, native.sub
-local unpack_bytes = native.unpack
 local env, node, version, yield = native.env, native.node, native.version, native.yield
 
 local registered = { rpc = {}, before = {}, after = {}, event = {} }
@@ -114,50 +113,12 @@ end
 
 function entry.loaded()
   loading_ends()
-  return registered.rpc, registered.before, registered.after, registered.event, again
+  return registered.rpc, registered.before, registered.after, registered.event, again, env
 end
 
 -- RPCs and hooks.
 
--- Everything that Rust has to say about a call comes in one string: handing over many is slow.
--- See context.rs for its form.
-
-local function read_pairs(packed, position, count)
-  local read = {}
-  local name, value
-  for _ = 1, count do
-    name, value, position = unpack_bytes("<s4s4", packed, position)
-    read[name] = value
-  end
-  return read
-end
-
-local function call_context(mode, packed, expiry, var_count, headers, params)
-  local context = { env = env, execution_mode = mode, node = node, version = version,
-    headers = headers or {}, query_params = params or {}, user_id = nil, username = nil, vars = nil,
-    user_session_exp = expiry, session_id = nil, lang = nil, client_ip = nil, client_port = nil }
-  local user_id, username, session_id, lang, ip, port, position =
-    unpack_bytes("<s4s4s4s4s4s4", packed)
-  if user_id ~= "" then
-    context.user_id, context.username = user_id, username
-  end
-  if session_id ~= "" then
-    context.session_id, context.lang = session_id, lang
-  end
-  if ip ~= "" then
-    context.client_ip = ip
-  end
-  if port ~= "" then
-    context.client_port = port
-  end
-  if var_count > 0 then
-    context.vars = read_pairs(packed, position, var_count)
-  end
-  return context
-end
-
-local function call(fn, first, second, mode, packed, ...)
-  local context = packed and call_context(mode, packed, ...) or base_context(mode)
+local function call(fn, context, first, second)
   if second == nil then
     return outcome(xpcall(fn, handler, context, first))
   end
@@ -167,14 +128,14 @@ end
 -- What runs in a coroutine: one call after the other. It yields what came of each, true or false first,
 -- and is resumed with the next one; in the middle of a call it yields nothing, and is resumed with what
 -- the function that asked returns.
-function entry.serve(fn, first, second, mode, packed, expiry, var_count, headers, params)
+function entry.serve(fn, context, first, second)
   local function run()
-    local a, b, c, d, e = first, second, packed, headers, params
+    local a, b, c = context, first, second
     -- Not kept until the next call.
-    first, second, packed, headers, params = nil, nil, nil, nil, nil
-    return call(fn, a, b, mode, c, expiry, var_count, d, e)
+    context, first, second = nil, nil, nil
+    return call(fn, a, b, c)
   end
   while true do
-    fn, first, second, mode, packed, expiry, var_count, headers, params = yield(run())
+    fn, context, first, second = yield(run())
   end
 end

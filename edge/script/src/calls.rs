@@ -1,21 +1,22 @@
 //! One thread's instance of all modules: loads them, and finds the functions of RPCs, hooks and events,
 //! which run in `pieces`. Matches are made here and live in `matches`.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use game::guest::{
-    Answer, CallContext, CallId, Finding, GuestCall, Host, MatchContext, MatchScript, Registered,
-    Retired, Returned, ScriptError, ScriptFailure, Scripts, Step, in_any_case,
+    Answer, CallContext, CallId, Callee, Finding, GuestCall, HookForm, Host, HostSettings,
+    MatchContext, MatchScript, Registered, Retired, Returned, ScriptError, ScriptFailure, Scripts,
+    Step, in_any_case,
 };
 use game::rules::{WRONG_RESULT, ZoneRule};
 use game::value::Value;
 use mlua::{Function, IntoLuaMulti as _, Lua, Table, Value as LuaValue};
 
 use crate::budget::{self, Running, VmMeter};
-use crate::context::Packer;
+use crate::context::Contexts;
+use crate::dialect::{Parameters, Reads};
 use crate::failure::{self, Limits};
 use crate::lint::{self, Handler};
 use crate::matches::LuaMatch;
@@ -23,7 +24,7 @@ use crate::pieces::{self, Piece, Pieces};
 use crate::sources::{LoadError, Sources};
 use crate::vm::{Purpose, Vm};
 use crate::weights::{Weights, Whose};
-use crate::{LuaLimits, Renewal, context, lend};
+use crate::{LuaLimits, Renewal, lend};
 
 /// What an entry point of the prelude returns: true and up to three values, or false, the text of
 /// the error, its code and the traceback.
@@ -67,16 +68,56 @@ struct Calls {
     vm: Vm,
     weights: Weights,
     pieces: Pieces,
-    /// Reused for every call's context.
-    packer: RefCell<Packer>,
-    rpc: BTreeMap<String, Function>,
-    before: BTreeMap<String, Function>,
-    after: BTreeMap<String, Function>,
-    events: BTreeMap<String, Function>,
+    contexts: Contexts,
+    rpc: BTreeMap<String, GuestFunction>,
+    before: BTreeMap<String, GuestFunction>,
+    after: BTreeMap<String, GuestFunction>,
+    events: BTreeMap<String, GuestFunction>,
     /// Functions that never run, because another one was registered in their place.
     replaced: Vec<Finding>,
     /// The modules that returned callbacks of a match.
     handlers: BTreeMap<String, Handler>,
+}
+
+/// A function that was registered.
+#[derive(Debug)]
+struct GuestFunction {
+    function: Function,
+    /// What it reads of its arguments; not known of one that is in no module, or shares its line.
+    parameters: Option<Parameters>,
+}
+
+/// Places of arguments. Of an after-hook the request comes behind the answer.
+const CONTEXT: usize = 0;
+const FIRST: usize = 1;
+const SECOND: usize = 2;
+
+impl GuestFunction {
+    fn new(function: Function, sources: &Sources) -> Self {
+        let info = function.info();
+        // Not the name of a text given to `loadstring`: those begin otherwise.
+        let file = info.source.as_deref().and_then(|source| source.strip_prefix('@'));
+        let module = sources.modules.values().find(|module| Some(&*module.file) == file);
+        let line = info.line_defined.and_then(|line| u32::try_from(line).ok());
+        let known = module.zip(line).and_then(|(module, line)| module.functions.on(line));
+        Self { parameters: known.cloned(), function }
+    }
+
+    fn reads(&self, place: usize) -> &Reads {
+        self.parameters.as_ref().map_or(&Reads::Whole, |parameters| parameters.reads(place))
+    }
+
+    /// An argument, as far as it is read.
+    fn argument(&self, lua: &Lua, place: usize, value: &Value) -> mlua::Result<LuaValue> {
+        match (self.reads(place), value) {
+            (Reads::Nothing, _) => Ok(LuaValue::Nil),
+            (reads @ Reads::Members(_), Value::Map(members)) => {
+                let read = members.iter().filter(|(name, _)| reads.has(name));
+                tables::to_lua(lua, &Value::Map(read.cloned().collect()))
+            }
+            (Reads::Members(_) | Reads::Whole, value) => tables::to_lua(lua, value),
+        }
+    }
 }
 
 impl LuaScripts {
@@ -90,7 +131,8 @@ impl LuaScripts {
         host: &mut dyn Host,
     ) -> Result<Self, LoadError> {
         let calls = Calls::load(&sources, &limits, host)?;
-        let names = |functions: &BTreeMap<String, Function>| functions.keys().cloned().collect();
+        let names =
+            |functions: &BTreeMap<String, GuestFunction>| functions.keys().cloned().collect();
         let registered = Registered {
             rpc: names(&calls.rpc),
             blocking: Vec::new(),
@@ -273,15 +315,22 @@ impl Calls {
             });
         all.end();
         loaded?;
-        type Registries = (Table, Table, Table, Table, Table);
-        let (rpc, before, after, event, again) = vm.entry("loaded")?.call::<Registries>(())?;
-        let functions = |table: Table| table.pairs().collect::<mlua::Result<BTreeMap<_, _>>>();
+        type Registries = (Table, Table, Table, Table, Table, Table);
+        let (rpc, before, after, event, again, env) = vm.entry("loaded")?.call::<Registries>(())?;
+        let functions = |table: Table| {
+            let callee = |pair: mlua::Result<(String, Function)>| {
+                pair.map(|(name, function)| (name, GuestFunction::new(function, sources)))
+            };
+            table.pairs().map(callee).collect::<mlua::Result<BTreeMap<_, _>>>()
+        };
+        let HostSettings { node, version, .. } = host.settings();
+        let contexts = Contexts { env, node: node.clone(), version: version.clone() };
         let pieces = Pieces::new(vm.entry("serve")?, limits.slice_us);
         vm.seal()?;
         Ok(Self {
             weights: Weights::new(limits.guest.memory_max_bytes),
             pieces,
-            packer: RefCell::default(),
+            contexts,
             rpc: functions(rpc)?,
             before: functions(before)?,
             after: functions(after)?,
@@ -297,29 +346,9 @@ impl Calls {
         let hooks = [("before ", &self.before), ("after ", &self.after)];
         let kinds = [("rpc ", &self.rpc)].into_iter().chain(hooks).chain([("", &self.events)]);
         let all = kinds.flat_map(|(kind, functions)| {
-            functions.iter().map(move |(name, function)| (format!("{kind}{name}"), function))
+            functions.iter().map(move |(name, callee)| (format!("{kind}{name}"), &callee.function))
         });
         all.filter_map(|(name, function)| Some((name, place_of(function)?))).collect()
-    }
-
-    /// Calls a registered function with the context and up to two arguments.
-    fn run(
-        &self,
-        limits: &Limits,
-        host: &mut dyn Host,
-        (id, category, context): (CallId, u8, &CallContext),
-        function: &Function,
-        (first, second): (LuaValue, LuaValue),
-    ) -> Result<Piece, ScriptError> {
-        let internal = |error: mlua::Error| failure::internal(limits, &error);
-        let mut packer = self.packer.take();
-        let packed = context::args(&self.vm.lua, &mut packer, context);
-        self.packer.replace(packer);
-        let (packed, expiry, vars, headers, params) = packed.map_err(internal)?;
-        let mode = context.execution_mode;
-        let arguments = (function, first, second, mode, packed, expiry, vars, headers, params);
-        let arguments = arguments.into_lua_multi(&self.vm.lua).map_err(internal)?;
-        Ok(self.pieces.begin(&self.vm, limits, host, (id, category), arguments))
     }
 
     /// Begins a call; `None` if there is no function for it, and none is missed.
@@ -330,38 +359,44 @@ impl Calls {
         (id, category, context): (CallId, u8, &CallContext),
         call: GuestCall<'_>,
     ) -> Result<Piece, ScriptError> {
-        let lua = |value: &Value| {
-            tables::to_lua(&self.vm.lua, value).map_err(|error| failure::internal(limits, &error))
-        };
-        let (function, arguments) = match call {
+        let lua = &self.vm.lua;
+        let (callee, first, second) = match call {
             GuestCall::Rpc { id, payload } => {
-                let Some(function) = find(&self.rpc, id) else {
+                let Some(callee) = find(&self.rpc, id) else {
                     return Err(failure::not_found("RPC function not found".to_owned()));
                 };
-                let payload = self.vm.lua.create_string(payload);
-                let payload = payload.map_err(|error| failure::internal(limits, &error))?;
-                (function, (LuaValue::String(payload), LuaValue::Nil))
+                let first = match callee.reads(FIRST) {
+                    Reads::Nothing => Ok(LuaValue::Nil),
+                    _ => lua.create_string(payload).map(LuaValue::String),
+                };
+                (callee, first, Ok(LuaValue::Nil))
             }
             GuestCall::Before { id, request } => {
-                let Some(function) = find(&self.before, id) else {
+                let Some(callee) = find(&self.before, id) else {
                     return Err(failure::not_found(format!("no before-hook for {id}")));
                 };
-                (function, (lua(&request)?, LuaValue::Nil))
+                (callee, callee.argument(lua, FIRST, &request), Ok(LuaValue::Nil))
             }
             GuestCall::After { id, answer, request } => {
-                let Some(function) = find(&self.after, id) else {
+                let Some(callee) = find(&self.after, id) else {
                     return Err(failure::not_found(format!("no after-hook for {id}")));
                 };
-                (function, (lua(&answer)?, lua(&request)?))
+                let second = callee.argument(lua, SECOND, &request);
+                (callee, callee.argument(lua, FIRST, &answer), second)
             }
             GuestCall::Event { name, argument } => {
-                let Some(function) = self.events.get(name) else {
+                let Some(callee) = self.events.get(name) else {
                     return Ok(Piece::Ended(Ok(LuaValue::Nil)));
                 };
-                (function, (lua(&argument)?, LuaValue::Nil))
+                (callee, callee.argument(lua, FIRST, &argument), Ok(LuaValue::Nil))
             }
         };
-        self.run(limits, host, (id, category, context), function, arguments)
+        let arguments = || {
+            let context = self.contexts.of(lua, context, callee.reads(CONTEXT))?;
+            (&callee.function, context, first?, second?).into_lua_multi(lua)
+        };
+        let arguments = arguments().map_err(|error| failure::internal(limits, &error))?;
+        Ok(self.pieces.begin(&self.vm, limits, host, (id, category), arguments))
     }
 }
 
@@ -426,8 +461,8 @@ pub(crate) fn settle(
 }
 
 /// The function registered for `id`, whatever its case.
-fn find<'a>(functions: &'a BTreeMap<String, Function>, id: &str) -> Option<&'a Function> {
-    in_any_case(functions, id).map(|(_, function)| function)
+fn find<'a>(callees: &'a BTreeMap<String, GuestFunction>, id: &str) -> Option<&'a GuestFunction> {
+    in_any_case(callees, id).map(|(_, callee)| callee)
 }
 
 fn value_error(limits: &Limits, error: &tables::ConvertError) -> ScriptError {
@@ -437,6 +472,20 @@ fn value_error(limits: &Limits, error: &tables::ConvertError) -> ScriptError {
 impl Scripts for LuaScripts {
     fn registered(&self) -> &Registered {
         &self.registered
+    }
+
+    fn hook_form(&self, hook: Callee<'_>) -> HookForm {
+        let (callee, answer, request) = match (&self.calls, hook) {
+            (Some(calls), Callee::Before(id)) => (find(&calls.before, id), None, FIRST),
+            (Some(calls), Callee::After(id)) => (find(&calls.after, id), Some(FIRST), SECOND),
+            _ => return HookForm::default(),
+        };
+        let reads = |place| callee.is_none_or(|callee| callee.reads(place).is_any());
+        HookForm {
+            reads_answer: answer.is_some_and(reads),
+            reads_request: reads(request),
+            ..HookForm::default()
+        }
     }
 
     fn call(

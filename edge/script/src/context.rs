@@ -1,16 +1,17 @@
 //! What a call knows about its caller, on its way into Lua. The `context` table is made anew for
-//! every call, because scripts may change it and walk it with `pairs`; the prelude makes it from
-//! one packed string, because every string that crosses the border on its own costs 0.1 to 0.2 µs.
+//! every call, because scripts may change it and walk it with `pairs`; of a function that names only some of its
+//! members (`dialect::Reads`) only those are made, and none for one that never names it.
 //!
-//! The form: texts with their length before them as 4 bytes, little-endian: user id, name, session
-//! id, language, address, port (empty for none); then names and values of the session variables,
-//! whose number is an argument of its own. Headers and query parameters, of which there are more and a name may
-//! come twice, are tables already (`tables::lists`).
+//! Here too: texts packed for the prelude of matches.
 
 use game::guest::CallContext;
-use game::pairs::{self, PAIRS_MAX, Pairs};
+use game::pairs;
 use mlua::{Lua, Table, Value as LuaValue};
+use smallvec::SmallVec;
+use tables::Member;
 use uuid::Uuid;
+
+use crate::dialect::Reads;
 
 /// Memory that is kept from one call to the next.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
@@ -61,51 +62,70 @@ impl Packer {
         self.bytes.push(byte);
         self
     }
-
-    fn id_text(&mut self, id: Option<Uuid>) -> &mut Self {
-        let mut buffer = Uuid::encode_buffer();
-        let text = id.map_or("", |id| id.hyphenated().encode_lower(&mut buffer));
-        self.text(text.as_bytes())
-    }
 }
 
-/// The prelude's arguments `packed, expiry, var_count, headers, params`; nil and zero when there is nothing to
-/// say.
-pub(crate) type ContextArgs = (LuaValue, LuaValue, usize, LuaValue, LuaValue);
+/// What is the same in the contexts of all calls of a VM.
+#[derive(Debug)]
+pub(crate) struct Contexts {
+    /// The table of the settings for scripts.
+    pub(crate) env: Table,
+    pub(crate) node: String,
+    pub(crate) version: String,
+}
 
-pub(crate) fn args(
-    lua: &Lua,
-    packer: &mut Packer,
-    context: &CallContext,
-) -> mlua::Result<ContextArgs> {
-    let CallContext { headers, query_params, .. } = context;
-    let vars = if context.user_id.is_some() { context.vars.as_slice() } else { &[] };
-    if context.user_id.is_none()
-        && context.client_ip.is_none()
-        && headers.is_empty()
-        && query_params.is_empty()
-    {
-        return Ok((LuaValue::Nil, LuaValue::Nil, 0, LuaValue::Nil, LuaValue::Nil));
+/// Members of a context, at most.
+const MEMBERS: usize = 14;
+
+impl Contexts {
+    /// The context of a call, as far as it is read.
+    pub(crate) fn of(
+        &self,
+        lua: &Lua,
+        context: &CallContext,
+        reads: &Reads,
+    ) -> mlua::Result<LuaValue> {
+        if !reads.is_any() {
+            return Ok(LuaValue::Nil);
+        }
+        let mut ids = [Uuid::encode_buffer(); 2];
+        let [user_id, session_id] = &mut ids;
+        let mut members = SmallVec::<[(&'static str, Member<'_>); MEMBERS]>::new();
+        let mut add = |name: &'static str, member| {
+            if reads.has(name.as_bytes()) {
+                members.push((name, member));
+            }
+        };
+        add("env", Member::Shared);
+        add("execution_mode", Member::Text(context.execution_mode.as_bytes()));
+        add("node", Member::Text(self.node.as_bytes()));
+        add("version", Member::Text(self.version.as_bytes()));
+        add("headers", Member::Lists(&context.headers));
+        add("query_params", Member::Lists(&context.query_params));
+        if let Some(id) = context.user_id {
+            add("user_id", Member::Text(id.hyphenated().encode_lower(user_id).as_bytes()));
+            let username = context.username.as_deref().unwrap_or("");
+            add("username", Member::Text(username.as_bytes()));
+            if let Some(expiry) = context.user_session_exp {
+                #[allow(clippy::cast_precision_loss, reason = "Lua's numbers are doubles")]
+                add("user_session_exp", Member::Number(expiry as f64));
+            }
+            if !context.vars.is_empty() {
+                add("vars", Member::Texts(&context.vars));
+            }
+        }
+        if let Some(id) = context.session_id {
+            add("session_id", Member::Text(id.hyphenated().encode_lower(session_id).as_bytes()));
+            add("lang", Member::Text(context.lang.as_deref().unwrap_or("").as_bytes()));
+        }
+        for (name, text) in
+            [("client_ip", &context.client_ip), ("client_port", &context.client_port)]
+        {
+            if let Some(text) = text.as_deref().filter(|text| !text.is_empty()) {
+                add(name, Member::Text(text.as_bytes()));
+            }
+        }
+        tables::named(lua, &self.env, &members)
     }
-    let expiry = match context.user_session_exp {
-        Some(expiry) if context.user_id.is_some() => number(expiry),
-        _ => LuaValue::Nil,
-    };
-    packer.start().id_text(context.user_id);
-    packer.text(context.username.as_deref().unwrap_or("").as_bytes());
-    packer.id_text(context.session_id);
-    for text in [&context.lang, &context.client_ip, &context.client_port] {
-        packer.text(text.as_deref().unwrap_or("").as_bytes());
-    }
-    let vars = vars.get(..PAIRS_MAX as usize).unwrap_or(vars);
-    for (name, value) in vars {
-        packer.text(name.as_bytes()).text(value.as_bytes());
-    }
-    let packed = LuaValue::String(lua.create_string(packer.bytes())?);
-    let lists = |pairs: &Pairs| {
-        if pairs.is_empty() { Ok(LuaValue::Nil) } else { tables::lists(lua, pairs) }
-    };
-    Ok((packed, expiry, vars.len(), lists(headers)?, lists(query_params)?))
 }
 
 /// A count or time as Lua's number.

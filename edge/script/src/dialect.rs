@@ -8,7 +8,8 @@
 //! `library`'s. A text that is no Lua 5.1 is an error here; whether it is Luau is the caller's
 //! question.
 //!
-//! Data: a module's bytes in, a text for Luau's compiler and the names of what each line calls out.
+//! Data: a module's bytes in; a text for Luau's compiler, the names of what each line calls and what functions
+//! read of their parameters out.
 //!
 //! Source: nakama 3.40, `internal/gopher-lua/parse`, and the Lua 5.1 manual, section 2.
 
@@ -16,11 +17,13 @@ mod jumps;
 mod lexer;
 mod names;
 mod parser;
+mod reads;
 mod scope;
 mod work;
 
 pub(crate) use lexer::{Kind, Token};
 pub(crate) use names::CallNames;
+pub(crate) use reads::{Functions, Parameters, Reads};
 pub(crate) use work::Work;
 
 /// How deeply blocks and expressions may be nested; Luau itself stops at 1,000.
@@ -59,6 +62,8 @@ pub(crate) struct Translated {
     pub(crate) text: Vec<u8>,
     /// What is called on which line.
     pub(crate) calls: CallNames,
+    /// What its functions read of their parameters.
+    pub(crate) functions: Functions,
 }
 
 /// Translates one module or one text given to `loadstring`.
@@ -81,7 +86,7 @@ pub(crate) fn translate(
     work.pay(edits.len())?;
     let text = spliced(&text, edits);
     work.check_bytes(text.len())?;
-    Ok(Translated { text, calls: parsed.calls })
+    Ok(Translated { text, calls: parsed.calls, functions: parsed.functions })
 }
 
 /// The tokens of a text for who only looks at it, with the text that their places count in; the

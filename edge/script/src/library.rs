@@ -424,7 +424,7 @@ fn load(
     let shown = name.to_string_lossy();
     let shown = shown.trim_start_matches(['=', '@']);
     let code = match compile_text(&text.as_bytes(), ordered, Work::new(TRANSLATED_BYTES_MAX)) {
-        Ok((code, _)) => code,
+        Ok(compiled) => compiled.code,
         Err(Refusal::Budget(error)) => return Err(error),
         Err(Refusal::TooLong(max)) => {
             return Ok((None, Some(format!("text is above {max} bytes in Luau"))));

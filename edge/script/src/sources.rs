@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::budget;
 use crate::content::ContentHash;
-use crate::dialect::{self, CallNames, Trouble, Work};
+use crate::dialect::{self, CallNames, Functions, Trouble, Work};
 use crate::library::Mentions;
 use crate::lint;
 
@@ -92,6 +92,8 @@ pub(crate) struct Module {
     pub(crate) code: Vec<u8>,
     /// What its lines call, for errors.
     pub(crate) calls: CallNames,
+    /// What its functions read of their parameters.
+    pub(crate) functions: Functions,
     /// What its text says of the libraries.
     pub(crate) mentions: Mentions,
     /// What its text says, for warnings.
@@ -225,7 +227,7 @@ impl Sources {
         self.content.add(file, text);
         let name = file.strip_suffix(".lua").unwrap_or(file).replace('/', ".");
         let compiled = compile_text(text, self.ordered, Work::unbounded());
-        let (code, calls) = compiled.map_err(|trouble| match trouble {
+        let Compiled { code, calls, functions } = compiled.map_err(|trouble| match trouble {
             Trouble::Syntax(dialect::SyntaxError { line, message }) => {
                 LoadError::Syntax { file: file.to_owned(), line, message }
             }
@@ -236,7 +238,8 @@ impl Sources {
             Trouble::Budget(error) => LoadError::Lua(error),
         })?;
         let (mentions, facts) = (Mentions::of(text), lint::read(text));
-        let module = Module { file: file.to_owned(), code, calls, mentions, facts };
+        let file_name = file.to_owned();
+        let module = Module { file: file_name, code, calls, functions, mentions, facts };
         match self.modules.insert(name.clone(), module) {
             None => Ok(()),
             Some(first) => {
@@ -246,7 +249,16 @@ impl Sources {
     }
 }
 
-/// Luau bytecode of a script's text, and what it calls. A text that is no Lua 5.1 may still be
+/// A script's text for Luau, and what is known of it.
+#[derive(Debug, Default)]
+pub(crate) struct Compiled {
+    /// Luau bytecode.
+    pub(crate) code: Vec<u8>,
+    calls: CallNames,
+    functions: Functions,
+}
+
+/// Compiles a script's text. A text that is no Lua 5.1 may still be
 /// Luau: it runs as it is then.
 ///
 /// # Errors
@@ -256,7 +268,7 @@ pub(crate) fn compile_text(
     text: &[u8],
     ordered: bool,
     mut work: Work,
-) -> Result<(Vec<u8>, CallNames), Trouble> {
+) -> Result<Compiled, Trouble> {
     // As instructions these would not be the ones that know of the order.
     let ours: &[&str] =
         if ordered { &["getmetatable", "next", "pairs", "setmetatable"] } else { &[] };
@@ -269,12 +281,12 @@ pub(crate) fn compile_text(
         Ok(translated) => {
             pay(&translated.text)?;
             let code = compiler.compile(&translated.text).map_err(|error| syntax(&error))?;
-            Ok((code, translated.calls))
+            Ok(Compiled { code, calls: translated.calls, functions: translated.functions })
         }
         Err(Trouble::Syntax(error)) => {
             pay(text)?;
             let code = compiler.compile(text).map_err(|_| error)?;
-            Ok((code, CallNames::default()))
+            Ok(Compiled { code, ..Compiled::default() })
         }
         Err(trouble) => Err(trouble),
     }

@@ -353,7 +353,8 @@ fn native_function(
             let name = name.to_str()?;
             let Some(module) = sources.modules.get(&*name) else { return Ok(None) };
             let chunk = lua.load(module.code.as_slice()).set_mode(ChunkMode::Binary);
-            chunk.set_name(format!("={}", module.file)).into_function().map(Some)
+            // By its sign it is told from a text given to `loadstring` under the same name.
+            chunk.set_name(format!("@{}", module.file)).into_function().map(Some)
         }),
         "open_library" => lua.create_function(|lua, (native, globals): (Table, Table)| {
             library::load_library(lua, &native, Some(globals))

@@ -53,6 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     answer_bytes_max: 4 << 20,
                     caller: None,
                     effects: Vec::new(),
+                    session: None,
                 };
                 bytes += run(cx, call)?.body.len();
             }

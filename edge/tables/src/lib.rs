@@ -34,7 +34,7 @@ use game::host::Meter;
 use game::pairs::Pairs;
 use game::value::{TABLE_DEPTH_MAX, Value};
 use mlua::state::RawLua;
-use mlua::{FromLua as _, IntoLua as _, Lua, Value as LuaValue, ffi, lua_State};
+use mlua::{FromLua as _, IntoLua as _, Lua, Table, Value as LuaValue, ffi, lua_State};
 use thiserror::Error;
 
 pub use crate::memory::{CATEGORIES, category_bytes, set_category};
@@ -378,36 +378,96 @@ pub fn to_lua(lua: &Lua, value: &Value) -> mlua::Result<LuaValue> {
     })
 }
 
-/// A table of lists: of each name its texts, in the order in which they come.
+/// A member of a table that [`named`] makes.
+#[derive(Clone, Copy, Debug)]
+pub enum Member<'a> {
+    /// A string.
+    Text(&'a [u8]),
+    /// A number.
+    Number(f64),
+    /// A table of strings by name.
+    Texts(&'a [(String, String)]),
+    /// A table of lists: of each name its texts, in the order in which they come.
+    Lists(&'a Pairs),
+    /// The table that is there already.
+    Shared,
+}
+
+/// A table with these members, of which one may be a table that is there already. Through mlua each would cost
+/// 0.1 to 0.2 us.
 ///
 /// # Errors
 /// The VM has no memory for it.
-pub fn lists(lua: &Lua, pairs: &Pairs) -> mlua::Result<LuaValue> {
+pub fn named(
+    lua: &Lua,
+    shared: &Table,
+    members: &[(&'static str, Member<'_>)],
+) -> mlua::Result<LuaValue> {
     let fill = |state: *mut lua_State| {
-        // SAFETY: within the protected call, and the room for name, list and text is asked for with the table.
-        // An iterator over the pairs has nothing to drop.
+        // SAFETY: within the protected call, where `shared` is the one value on the stack; the room is asked for
+        // with each table. The new one takes its place. Borrowed data needs no dropping.
         unsafe {
-            new_table(state, 0, pairs.count());
-            for (name, text) in pairs.iter() {
-                push_text(state, name);
-                ffi::lua_pushvalue(state, -1);
-                if ffi::lua_rawget(state, -3) == ffi::LUA_TNIL {
-                    ffi::lua_settop(state, -2);
-                    ffi::lua_createtable(state, 1, 0);
-                    push_text(state, text);
-                    ffi::lua_rawseti(state, -2, 1);
-                    ffi::lua_rawset(state, -3);
-                } else {
-                    let next = ffi::lua_objlen(state, -1) + 1;
-                    push_text(state, text);
-                    ffi::lua_rawseti(state, -2, next.cast_signed() as ffi::lua_Integer);
-                    ffi::lua_settop(state, -3);
+            new_table(state, 0, members.len());
+            for (name, member) in members {
+                push_text(state, name.as_bytes());
+                match member {
+                    Member::Text(text) => push_text(state, text),
+                    Member::Number(number) => ffi::lua_pushnumber(state, *number),
+                    Member::Texts(pairs) => push_texts(state, pairs),
+                    Member::Lists(pairs) => push_lists(state, pairs),
+                    Member::Shared => ffi::lua_pushvalue(state, 1),
                 }
+                ffi::lua_rawset(state, -3);
             }
+            ffi::lua_replace(state, 1);
         }
     };
     // SAFETY: what is on our frames while it runs is borrowed, and it leaves one value there.
-    unsafe { lua.exec_raw((), fill) }
+    unsafe { lua.exec_raw(shared, fill) }
+}
+
+/// Puts a table of texts by name on top of the stack.
+///
+/// # Safety
+/// As for [`push`].
+unsafe fn push_texts(state: *mut lua_State, pairs: &[(String, String)]) {
+    // SAFETY: within the protected call, and the room for name and text is asked for with the table.
+    unsafe {
+        new_table(state, 0, pairs.len());
+        for (name, text) in pairs {
+            push_text(state, name.as_bytes());
+            push_text(state, text.as_bytes());
+            ffi::lua_rawset(state, -3);
+        }
+    }
+}
+
+/// Puts a table of lists on top of the stack: of each name its texts, in the order in which they come.
+///
+/// # Safety
+/// As for [`push`].
+unsafe fn push_lists(state: *mut lua_State, pairs: &Pairs) {
+    // SAFETY: within the protected call, and the room for name, list and text is asked for with the table.
+    // An iterator over the pairs has nothing to drop.
+    unsafe {
+        new_table(state, 0, pairs.count());
+        for (name, text) in pairs.iter() {
+            push_text(state, name);
+            ffi::lua_pushvalue(state, -1);
+            if ffi::lua_rawget(state, -3) == ffi::LUA_TNIL {
+                ffi::lua_settop(state, -2);
+                ffi::lua_createtable(state, 1, 0);
+                push_text(state, text);
+                ffi::lua_rawseti(state, -2, 1);
+                ffi::lua_rawset(state, -3);
+            } else {
+                let next = ffi::lua_objlen(state, -1) + 1;
+                push_text(state, text);
+                ffi::lua_rawseti(state, -2, next.cast_signed() as ffi::lua_Integer);
+                ffi::lua_settop(state, -3);
+            }
+        }
+    }
 }
 
 /// Puts a value on top of the stack.

@@ -9,11 +9,11 @@ use game::guest::HostError;
 use game::host::{Meter, Unmetered};
 use game::pairs::Pairs;
 use game::value::{TABLE_DEPTH_MAX, Value};
-use mlua::{Function, Lua, MultiValue, Table, Value as LuaValue};
+use mlua::{Function, Lua, LuaString, MultiValue, Table, Value as LuaValue};
 
 use super::{
-    ConvertError, LIST_INDEX_MAX, List, VALUE_STEPS, VALUES_MAX, from_lua, from_lua_counted, lists,
-    to_lua,
+    ConvertError, LIST_INDEX_MAX, List, Member, VALUE_STEPS, VALUES_MAX, from_lua,
+    from_lua_counted, named, to_lua,
 };
 
 /// Counts what it is asked for, and refuses after so many questions.
@@ -268,8 +268,39 @@ fn tables_are_made_as_through_mlua() {
 }
 
 #[test]
+fn members_of_all_kinds_are_there_and_one_table_is_shared() {
+    let lua = Lua::new();
+    let shared = lua.create_table().unwrap();
+    let (pairs, texts) = (Pairs::default(), [("k".to_owned(), "v".to_owned())]);
+    let made = named(
+        &lua,
+        &shared,
+        &[
+            ("text", Member::Text(b"a\0b")),
+            ("number", Member::Number(1.5)),
+            ("texts", Member::Texts(&texts)),
+            ("lists", Member::Lists(&pairs)),
+            ("shared", Member::Shared),
+        ],
+    );
+    let LuaValue::Table(made) = made.unwrap() else { panic!("no table") };
+    assert_eq!(made.get::<LuaString>("text").unwrap().as_bytes(), b"a\0b");
+    assert_eq!(made.get::<f64>("number").unwrap().to_bits(), 1.5_f64.to_bits());
+    assert_eq!(made.get::<Table>("texts").unwrap().get::<String>("k").unwrap(), "v");
+    assert!(made.get::<Table>("lists").unwrap().is_empty());
+    assert_eq!(made.get::<Table>("shared").unwrap(), shared);
+    assert_eq!(made.pairs::<String, LuaValue>().count(), 5);
+    assert!(named(&lua, &shared, &[]).unwrap().as_table().unwrap().is_empty());
+}
+
+#[test]
 fn names_that_come_again_have_lists() {
     let lua = Lua::new();
+    let shared = lua.create_table().unwrap();
+    let lists = |lua: &Lua, pairs: &Pairs| -> mlua::Result<LuaValue> {
+        let made = named(lua, &shared, &[("it", Member::Lists(pairs))])?;
+        made.as_table().unwrap().get("it")
+    };
     let given = [("a", "1"), ("", ""), ("b", "2"), ("a", "3"), ("b", ""), ("a", "x")];
     let made = lists(&lua, &given.into_iter().collect()).unwrap();
     let texts = |name: &str| {

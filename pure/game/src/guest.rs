@@ -250,10 +250,9 @@ pub trait Scripts {
     /// What the modules registered.
     fn registered(&self) -> &Registered;
 
-    /// How a hook's language sees messages: with zero fields, and how names are spelled. The hook is
-    /// named as in [`Registered::locations`], such as `before getaccount`.
-    fn form_style(&self, _hook: &str) -> Style {
-        Style::SNAKE
+    /// How a hook sees messages.
+    fn hook_form(&self, _hook: Callee<'_>) -> HookForm {
+        HookForm::default()
     }
 
     /// Whether a call of this function can begin without making first what takes long to make. To be asked where
@@ -376,6 +375,24 @@ pub enum Callee<'a> {
     Before(&'a str),
     /// The after-hook of this name.
     After(&'a str),
+}
+
+/// How a hook sees messages, and what it looks at: what it does not need not be made for it, and may be
+/// [`Value::Nil`] in its [`GuestCall`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HookForm {
+    /// With zero fields, and how names are spelled.
+    pub style: Style,
+    /// Whether it reads anything of the answer, for an after-hook.
+    pub reads_answer: bool,
+    /// Whether it reads anything of the request.
+    pub reads_request: bool,
+}
+
+impl Default for HookForm {
+    fn default() -> Self {
+        Self { style: Style::SNAKE, reads_answer: true, reads_request: true }
+    }
 }
 
 /// What is called of the guest code of a thread.

@@ -86,6 +86,8 @@ pub struct Tokens {
     pub token: String,
     /// The refresh token.
     pub refresh_token: String,
+    /// What the session token says.
+    pub claims: Claims,
 }
 
 /// A version 7 id (RFC 9562 §5.7): ids made one after the other are neighbours in every index, so
@@ -211,13 +213,14 @@ impl Signer {
     }
 
     fn tokens(&self, now: Now, subject: &Subject<'_>) -> Tokens {
+        let expires_s = now.unix_s().saturating_add(self.token_expiry_s);
         let mut json = Vec::with_capacity(CLAIMS_BYTES_TYPICAL);
-        subject.write(now.unix_s().saturating_add(self.token_expiry_s), &mut json);
+        subject.write(expires_s, &mut json);
         let token = self.session.sign(&json);
         json.clear();
         subject.write(now.unix_s().saturating_add(self.refresh_token_expiry_s), &mut json);
         let refresh_token = self.refresh.sign(&json);
-        Tokens { token, refresh_token }
+        Tokens { token, refresh_token, claims: subject.claims(expires_s) }
     }
 }
 
@@ -234,6 +237,18 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
+    /// What a token says that ends at this second.
+    fn claims(&self, expires_s: u64) -> Claims {
+        Claims {
+            token_id: self.token_id,
+            user_id: self.user_id,
+            username: Arc::from(self.username),
+            vars: self.vars.to_vec(),
+            expires_s,
+            issued_s: self.issued_s,
+        }
+    }
+
     /// Source: the claims' order and names are Nakama's (3.40, `server/api_authenticate.go`).
     fn write(&self, expires_s: u64, json: &mut Vec<u8>) {
         let mut id = [0; uuid::fmt::Hyphenated::LENGTH];

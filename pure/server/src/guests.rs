@@ -8,8 +8,7 @@
 //! What comes in is an instance by mail ([`NewGuests`]), between two calls; never in the middle of one. Not
 //! here: who makes them (`loader`), and matches, which hold their own (`room`).
 
-use game::api::Style;
-use game::guest::{Callee, GuestVersion, Registered, Retired, Scripts};
+use game::guest::{Callee, GuestVersion, HookForm, Registered, Retired, Scripts};
 
 use crate::resources::Said;
 
@@ -98,8 +97,8 @@ impl Guests {
     }
 
     /// How a hook of the newest version sees messages.
-    pub(crate) fn form_style(&self, hook: &str) -> Style {
-        self.newest.scripts.form_style(hook)
+    pub(crate) fn hook_form(&self, hook: Callee<'_>) -> HookForm {
+        self.newest.scripts.hook_form(hook)
     }
 
     /// A call begins. Gives the instance on which it runs to its end.

@@ -399,6 +399,7 @@ impl Worker {
             answer_bytes_max: self.settings.answers.bytes_max,
             caller,
             effects: Vec::new(),
+            session: None,
         };
         let mut result = api::run(cx, call);
         match &mut result {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use game::guest::{CallContext, CallId, GuestCall, Returned, ScriptFailure, Scripts as _};
+use game::guest::{CallContext, CallId, Callee, GuestCall, Returned, ScriptFailure, Scripts as _};
 use game::host::json;
 use game::rules::{ZoneRule, table};
 use game::value::Value;
@@ -108,7 +108,7 @@ fn hooks_change_refuse_and_fail() {
     let after = scripts.call(&mut host, CallId(1), &CallContext::default(), call);
     assert_eq!(ended(after), Ok(Returned::Nothing));
     assert_eq!(host.logs.last().unwrap(), "Info t 1");
-    assert!(scripts.form_style("before authenticatedevice").zeros);
+    assert!(scripts.hook_form(Callee::Before("authenticatedevice")).style.zeros);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 use super::lexer::{Kind, Token};
 use super::names::{CallNames, Callee, PATH_MAX};
+use super::reads::{Functions, Parameters};
 use super::scope::Scope;
 use super::{DEPTH_MAX, Edit, SyntaxError, Trouble, Work};
 
@@ -64,6 +65,7 @@ pub(super) struct Outcome {
     pub(super) roots: Vec<Block>,
     pub(super) edits: Vec<Edit>,
     pub(super) calls: CallNames,
+    pub(super) functions: Functions,
 }
 
 /// A function whose body is being read.
@@ -273,7 +275,7 @@ impl<'a> Parser<'a, '_> {
                 }
                 b"for" => self.for_loop(),
                 b"repeat" => self.repeat(token),
-                b"function" => self.function_statement(),
+                b"function" => self.function_statement(token),
                 b"local" => self.local(),
                 b"return" => self.return_statement(),
                 b"break" => Ok(Statements::Break),
@@ -350,9 +352,10 @@ impl<'a> Parser<'a, '_> {
         Ok(Statements::Repeat(Repeat { body, repeat: repeat.start, until }))
     }
 
-    fn function_statement(&mut self) -> Parsed<Statements> {
+    fn function_statement(&mut self, function: Token) -> Parsed<Statements> {
         let name = self.name()?;
-        self.seen(name);
+        let member = self.member();
+        self.seen(name, member);
         let mut is_method = false;
         while self.take(".") {
             self.name()?;
@@ -361,15 +364,16 @@ impl<'a> Parser<'a, '_> {
             self.name()?;
             is_method = true;
         }
-        self.function_body(is_method)?;
+        self.function_body(function.line, is_method)?;
         Ok(Statements::Other)
     }
 
     fn local(&mut self) -> Parsed<Statements> {
         if self.take("function") {
+            let line = self.last().line;
             let name = self.name()?;
             self.locals.add(name);
-            self.function_body(false)?;
+            self.function_body(line, false)?;
             return Ok(Statements::Local(text(name)));
         }
         let mut names = vec![self.name()?];
@@ -455,7 +459,7 @@ impl<'a> Parser<'a, '_> {
                 b"nil" | b"true" | b"false" => self.next += 1,
                 b"function" => {
                     self.next += 1;
-                    self.function_body(false)?;
+                    self.function_body(token.line, false)?;
                 }
                 _ => return self.unexpected("expression"),
             },
@@ -534,7 +538,8 @@ impl<'a> Parser<'a, '_> {
                 return self.unexpected("expression");
             }
             let name = self.name()?;
-            named = Named { is_path: true, is_global: self.seen(name), ..named };
+            let member = self.member();
+            named = Named { is_path: true, is_global: self.seen(name, member), ..named };
             Prefix::Name
         };
         loop {
@@ -625,7 +630,8 @@ impl<'a> Parser<'a, '_> {
         self.text.get(first.end..second.start).unwrap_or_default().contains(&b'\n')
     }
 
-    fn function_body(&mut self, is_method: bool) -> Parsed<()> {
+    /// What follows `function`, which stands on this line, and the function's name.
+    fn function_body(&mut self, line: u32, is_method: bool) -> Parsed<()> {
         let scope = self.locals.len();
         let mut function = Function::default();
         if is_method {
@@ -644,13 +650,14 @@ impl<'a> Parser<'a, '_> {
             }
         }
         self.expect(")")?;
-        let begin = self.last().end;
+        let (begin, named) = (self.last().end, self.locals.len() - scope);
         if function.is_variadic {
             self.locals.add(b"arg");
         }
         self.functions.push(function);
         let block = self.block()?;
-        self.locals.truncate(scope);
+        let mut reads = self.locals.truncate(scope);
+        reads.truncate(named);
         self.expect("end")?;
         let function = self.functions.pop().unwrap_or_default();
         if let Some(outer) = self.functions.last_mut() {
@@ -661,16 +668,24 @@ impl<'a> Parser<'a, '_> {
             let text = " local arg = {n = select('#', ...), ...} ";
             self.out.edits.push(Edit::insert(begin, text));
         }
+        let reads_more = function.is_variadic && (function.uses_dots || function.uses_arg);
+        self.out.functions.add(line, Parameters { named: reads, reads_more });
         self.out.roots.push(block);
         Ok(())
     }
 
-    /// Notes that a variable is named, and says whether it is global.
-    fn seen(&mut self, name: &'a [u8]) -> bool {
+    /// The name behind a point that follows.
+    fn member(&self) -> Option<&'a [u8]> {
+        let name = self.tokens.get(self.next + 1).filter(|it| it.kind == Kind::Name)?;
+        self.is(".").then(|| self.word(*name))
+    }
+
+    /// Notes that a variable is named, alone or with a member, and says whether it is global.
+    fn seen(&mut self, name: &'a [u8], member: Option<&[u8]>) -> bool {
         if let Some(function) = self.functions.last_mut() {
             function.uses_arg |= name == b"arg";
         }
-        !self.locals.has(name)
+        !self.locals.read(name, member)
     }
 }
 

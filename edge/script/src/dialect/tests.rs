@@ -2,7 +2,7 @@
 
 use mlua::{Lua, Value};
 
-use super::{Trouble, Work, translate};
+use super::{Reads, Trouble, Work, translate};
 
 /// What a text, run as Luau, returns as text; `!` and the message for an error.
 fn run(text: &str) -> String {
@@ -198,4 +198,72 @@ fn nesting_is_limited() {
     }
     assert_eq!(run(&format!("return {}1{}", "(".repeat(60), ")".repeat(60))), "1");
     assert_eq!(run(&format!("return {}1", "1 .. ".repeat(150))).len(), 151);
+}
+
+/// What is read of each parameter of the function that begins on line 1, and of one argument more: `-` for
+/// nothing, `*` for the whole, else names; nothing where it is not known.
+fn reads(text: &str) -> String {
+    let translated = translate(text.as_bytes(), false, &mut Work::unbounded()).unwrap();
+    let Some(parameters) = translated.functions.on(1) else { return String::new() };
+    let count = parameters.named.len() + 1;
+    let shown = (0..count).map(|place| match parameters.reads(place) {
+        Reads::Nothing => "-".to_owned(),
+        Reads::Members(names) => {
+            let names = names.iter().map(|name| String::from_utf8_lossy(name).into_owned());
+            names.collect::<Vec<_>>().join("+")
+        }
+        Reads::Whole => "*".to_owned(),
+    });
+    shown.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn what_a_function_reads_of_its_parameters_is_known() {
+    for (text, wanted) in [
+        ("f = function(a, b, c) end", "- - - -"),
+        ("f = function(a, b) return b end", "- * -"),
+        ("function f(a) return a.x, a.y, a.x end", "x+y -"),
+        ("local function f(a) return a.x(a.y):z() end", "x+y -"),
+        ("function f(a) return a['x'] end", "* -"),
+        ("function f(a) return a:x() end", "* -"),
+        ("function f(a) a.x.y = 1 end", "x -"),
+        ("function f(a) a = 1 end", "* -"),
+        ("function f(a) g { a = 1, b = { a } } end", "* -"),
+        ("function f(a) g { a = 1 } end", "- -"),
+        ("function f(a) local a = 1 return a end", "- -"),
+        ("function f(a) local a = a.x return a end", "x -"),
+        ("function f(a) do local a = 1 end return a end", "* -"),
+        ("function f(a) for a = 1, 2 do g(a) end end", "- -"),
+        ("function f(a) for _, b in pairs(a) do end end", "* -"),
+        ("function f(a) repeat local a = 1 until a end", "- -"),
+        ("function f(a) function a.g() end end", ""),
+        ("function f(a)\nfunction a.g() end end", "g -"),
+        ("function f(a)\nfunction a.b:g() end end", "b -"),
+        ("function f(a)\nlocal function a() end a() end", "- -"),
+        ("function f(a)\nreturn function(b) return a end end", "* -"),
+        ("function f(a)\nreturn function(a) return a end end", "- -"),
+        ("function f(a, a) return a end", "- * -"),
+        ("function f(a, ...) end", "- -"),
+        ("function f(a, ...) return ... end", "- *"),
+        ("function f(a, ...) return #arg end", "- *"),
+        ("function f(a, ...)\nreturn function() return arg end end", "- *"),
+        ("function m.f(a) end", "- -"),
+        ("function m:f(a) return self.x end", "x - -"),
+        ("function m:f(a) return self end", "* - -"),
+        ("f = function(a) goto b ::c:: do return a.x end ::b:: goto c end", "x -"),
+        ("f, g = function(a) end, function(a) return a end", ""),
+        ("f = g(function(a) end, function(a, b) end)", ""),
+        ("function\nf(a)\nend", "- -"),
+        ("local\nfunction f(a) end", ""),
+        (
+            "function f(a) return a.a, a.b, a.c, a.d, a.e, a.f, a.g, a.h, a.i, a.j, a.k, a.l, a.m, a.n, a.o, a.p end",
+            "a+b+c+d+e+f+g+h+i+j+k+l+m+n+o+p -",
+        ),
+        (
+            "function f(a) return a.a, a.b, a.c, a.d, a.e, a.f, a.g, a.h, a.i, a.j, a.k, a.l, a.m, a.n, a.o, a.p, a.q end",
+            "* -",
+        ),
+    ] {
+        assert_eq!(reads(text), wanted, "{text}");
+    }
 }

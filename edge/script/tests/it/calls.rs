@@ -1,6 +1,7 @@
 //! RPCs and hooks: registration, contexts, results and errors.
 
-use game::guest::{CallContext, ScriptFailure, Scripts as _};
+use game::guest::{CallContext, Callee, ScriptFailure, Scripts as _};
+use game::host::json;
 use game::value::Value;
 use script::LoadError;
 use uuid::Uuid;
@@ -186,6 +187,107 @@ fn hooks_change_refuse_and_watch() {
     scripts.event(&mut host, &context, "shutdown", Value::Nil).unwrap();
     scripts.event(&mut host, &context, "tournament_end", Value::Nil).unwrap();
     assert_eq!(host.logs, ["Info 12", "Info shutdown"]);
+}
+
+/// What is not read is not made; nobody can tell. Beside each function stands the same one on a line with
+/// another function: of that nothing is known, and all is made for it.
+#[test]
+fn functions_see_all_that_they_look_at() {
+    let full = CallContext {
+        execution_mode: "after",
+        user_id: Some(Uuid::from_u128(1)),
+        username: Some("ann".into()),
+        vars: vec![("k".into(), "v".into())],
+        user_session_exp: Some(1_700_000_060),
+        session_id: Some(Uuid::from_u128(2)),
+        lang: Some("en".into()),
+        client_ip: Some("127.0.0.1".into()),
+        client_port: Some("5".into()),
+        headers: [("Accept", "a"), ("Accept", "b")].into_iter().collect(),
+        query_params: [("q", "1")].into_iter().collect(),
+    };
+    let bare = CallContext { execution_mode: "after", ..CallContext::default() };
+    let answer = json::decode(br#"{"token":"t","list":[1,{"a":null}],"created":true}"#).unwrap();
+    let request = json::decode(br#"{"account":{"id":"d"},"username":"u"}"#).unwrap();
+    for function in [
+        "(c, s, r) say('nothing') end",
+        "(c) say(c.user_id, c.username, c.client_ip, c.client_port, c.lang, c.session_id) end",
+        "(c) say(c.env, c.execution_mode, c.node, c.version, c.user_session_exp) end",
+        "(c) say(c.vars, c.headers, c.query_params, c.nothing) end",
+        "(c) c.user_id = 'x' c.new = 'y' say(c.user_id, c.new, c.username) end",
+        "(c) c.headers.new = 'c' say(c.headers) end",
+        "(c, s) say(c, s) end",
+        "(c, s) say(s.token, s.list, s.created, s.nothing) end",
+        "(c, s) s.token = nil say(s.token, s.list) end",
+        "(c, s, r) say(r) end",
+        "(c, s, r) say(r.account.id, s.list[2]) end",
+        "(c, ...) say(...) end",
+        "(c, ...) say(select('#', ...)) end",
+        "(c, ...) say(arg) end",
+        "(...) local c, s, r = ... say(c, s, r) end",
+        "(c, s, r, none) say(none, r.username) end",
+        "(c, s, s) say(s) end",
+        "(c) local seen = {} for name, it in pairs(c) do seen[name] = it end say(seen) end",
+        "() say('no parameters') end",
+        "\n(c, s)\nsay(c.user_id, s) end",
+    ] {
+        let text = format!(
+            "local nk = require('nakama')
+            local function say(...) nk.logger_info(nk.json_encode({{ n = select('#', ...), ... }})) end
+            nk.register_req_after(function{function}, 'GetUsers')
+            local _ = function() end nk.register_req_after(function{function}, 'GetAccount')"
+        );
+        let mut host = TestHost::default();
+        let mut scripts = load(&[("a.lua", &*text)], &mut host).unwrap();
+        for context in [&full, &bare] {
+            for id in ["getusers", "getaccount"] {
+                scripts.after(&mut host, context, id, answer.clone(), request.clone()).unwrap();
+            }
+            let [.., known, unknown] = host.logs.as_slice() else { panic!("{function}") };
+            assert_eq!(known, unknown, "{function}");
+        }
+    }
+}
+
+/// Of an after-hook, what it reads of the answer and of the request.
+#[test]
+fn hooks_say_what_they_look_at() {
+    let mut host = TestHost::default();
+    let text = "local nk = require('nakama')
+        nk.register_req_after(function(c, s, r) end, 'A')
+        nk.register_req_after(function(c, s, r) return r.x end, 'B')
+        nk.register_req_after(function(c, s) return s end, 'C')
+        nk.register_req_after(nk.logger_info, 'D')
+        nk.register_req_before(function(c, r) return nil end, 'A')
+        nk.register_req_before(function(c, r) return r end, 'B')
+        local maker = loadstring([[return function(c, s, r) return s end]], 'a.lua')
+        nk.register_req_after(maker(), 'E')
+        local named = loadstring('\\n\\nreturn ' .. '\\n' .. 'function(c, s, r) return r end', '@b.lua')
+        nk.register_req_after(named(), 'F')";
+    let second = "\n\n\nlocal f = function(c, s, r) end
+        local nk, m = require('nakama'), {}
+        local function g(c, s, r) return r end nk.register_req_after(g, 'G')
+        function m.h(c, s, r) return r end nk.register_req_after(m.h, 'H')
+        local
+        function i(c, s, r) return r end nk.register_req_after(i, 'I')
+        nk.register_req_after(function
+        (c, s, r) return r end, 'K')";
+    let scripts = load(&[("a.lua", text), ("b.lua", second)], &mut host).unwrap();
+    let reads = |hook| {
+        let form = scripts.hook_form(hook);
+        (form.reads_answer, form.reads_request)
+    };
+    assert_eq!(reads(Callee::After("a")), (false, false));
+    assert_eq!(reads(Callee::After("b")), (false, true));
+    assert_eq!(reads(Callee::After("c")), (true, false));
+    assert_eq!(reads(Callee::After("d")), (true, true), "a function of the host");
+    assert_eq!(reads(Callee::Before("a")), (false, false));
+    assert_eq!(reads(Callee::Before("b")), (false, true));
+    for id in ["g", "h", "i", "k"] {
+        assert_eq!(reads(Callee::After(id)), (false, true), "{id}");
+    }
+    assert_eq!(reads(Callee::After("e")), (true, true), "a text of that name");
+    assert_eq!(reads(Callee::After("f")), (true, true), "a text of another module's name");
 }
 
 #[test]

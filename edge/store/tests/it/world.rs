@@ -97,6 +97,7 @@ impl World {
             answer_bytes_max: 4 << 20,
             caller,
             effects: Vec::new(),
+            session: None,
         };
         run(cx, call)
     }

@@ -9,10 +9,10 @@
 
 use std::collections::BTreeMap;
 
-use game::api::Style;
 use game::guest::{
-    Answer, CallContext, CallId, Callee, Finding, GuestCall, Host, MatchContext, MatchScript,
-    Registered, Retired, Returned, ScriptError, ScriptFailure, Scripts, Step, in_any_case,
+    Answer, CallContext, CallId, Callee, Finding, GuestCall, HookForm, Host, MatchContext,
+    MatchScript, Registered, Retired, Returned, ScriptError, ScriptFailure, Scripts, Step,
+    in_any_case,
 };
 
 /// A language by its name, as it is on one thread.
@@ -82,10 +82,18 @@ impl Languages {
 
     fn of_call(&self, call: &GuestCall<'_>) -> usize {
         match call {
-            GuestCall::Rpc { id, .. } => owner(&self.rpc, id),
-            GuestCall::Before { id, .. } => owner(&self.before, id),
-            GuestCall::After { id, .. } => owner(&self.after, id),
+            GuestCall::Rpc { id, .. } => self.of_callee(Callee::Rpc(id)),
+            GuestCall::Before { id, .. } => self.of_callee(Callee::Before(id)),
+            GuestCall::After { id, .. } => self.of_callee(Callee::After(id)),
             GuestCall::Event { name, .. } => owner(&self.events, name),
+        }
+    }
+
+    fn of_callee(&self, callee: Callee<'_>) -> usize {
+        match callee {
+            Callee::Rpc(id) => owner(&self.rpc, id),
+            Callee::Before(name) => owner(&self.before, name),
+            Callee::After(name) => owner(&self.after, name),
         }
     }
 
@@ -118,22 +126,14 @@ impl Scripts for Languages {
         &self.registered
     }
 
-    fn form_style(&self, hook: &str) -> Style {
-        let language = match hook.split_once(' ') {
-            Some(("before", id)) => owner(&self.before, id),
-            Some((_, id)) => owner(&self.after, id),
-            None => 0,
-        };
-        self.languages.get(language).map_or(Style::SNAKE, |(_, scripts)| scripts.form_style(hook))
+    fn hook_form(&self, hook: Callee<'_>) -> HookForm {
+        let scripts = self.languages.get(self.of_callee(hook));
+        scripts.map_or_else(HookForm::default, |(_, scripts)| scripts.hook_form(hook))
     }
 
     fn has_room(&self, callee: Callee<'_>) -> bool {
-        let language = match callee {
-            Callee::Rpc(id) => owner(&self.rpc, id),
-            Callee::Before(name) => owner(&self.before, name),
-            Callee::After(name) => owner(&self.after, name),
-        };
-        self.languages.get(language).is_none_or(|(_, scripts)| scripts.has_room(callee))
+        let scripts = self.languages.get(self.of_callee(callee));
+        scripts.is_none_or(|(_, scripts)| scripts.has_room(callee))
     }
 
     fn call(
@@ -243,6 +243,8 @@ fn missing() -> ScriptError {
 
 #[cfg(test)]
 mod tests {
+    use game::api::Style;
+
     use super::*;
 
     /// A language that has registered things, whose calls that wait have so much to give back, each as much as its number
@@ -254,8 +256,8 @@ mod tests {
             &self.0
         }
 
-        fn form_style(&self, _hook: &str) -> Style {
-            self.1
+        fn hook_form(&self, _hook: Callee<'_>) -> HookForm {
+            HookForm { style: self.1, ..HookForm::default() }
         }
 
         fn call(
@@ -329,8 +331,9 @@ mod tests {
         ]);
         let of = |id| languages.of_call(&GuestCall::Rpc { id, payload: b"" });
         assert_eq!([of("a"), of("b"), of("B"), of("both"), of("none")], [0, 1, 1, 0, 0]);
-        assert_eq!(languages.form_style("before getaccount"), Style::SNAKE);
-        assert_eq!(languages.form_style("before updateaccount"), Style::FULL);
+        let form = |hook| languages.hook_form(hook).style;
+        assert_eq!(form(Callee::Before("getaccount")), Style::SNAKE);
+        assert_eq!(form(Callee::Before("updateaccount")), Style::FULL);
         assert_eq!(languages.registered().rpc, ["a", "both", "b"]);
         assert_eq!(languages.registered().blocking, ["rpc b", "before updateaccount"]);
         let [finding, second] = languages.registered().findings.as_slice() else { panic!() };

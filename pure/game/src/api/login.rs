@@ -80,11 +80,13 @@ fn login(
 
 fn begun(cx: &mut Cx<'_>, login: &Login, vars: &Vars) -> Session {
     let tokens = cx.signer.issue(cx.now, cx.random, login.user_id, &login.username, vars);
-    session(login.created, tokens)
+    session(cx, login.created, tokens)
 }
 
-fn session(created: bool, tokens: Tokens) -> Session {
-    Session { created, token: tokens.token, refresh_token: tokens.refresh_token }
+fn session(cx: &mut Cx<'_>, created: bool, tokens: Tokens) -> Session {
+    let Tokens { token, refresh_token, claims } = tokens;
+    cx.session = Some(Box::new(claims));
+    Session { created, token, refresh_token }
 }
 
 pub(super) fn refresh(
@@ -109,7 +111,8 @@ pub(super) fn refresh(
         return Err(ApiError::new(Code::PermissionDenied, "User account banned."));
     }
     let vars = if vars.is_empty() { &claims.vars } else { &vars };
-    Ok(session(false, cx.signer.renew(cx.now, &claims, &user.username, vars)))
+    let renewed = cx.signer.renew(cx.now, &claims, &user.username, vars);
+    Ok(session(cx, false, renewed))
 }
 
 pub(super) fn log_out(cx: &mut Cx<'_>, request: &SessionLogoutRequest) -> Result<Empty, ApiError> {

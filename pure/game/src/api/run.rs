@@ -35,6 +35,8 @@ pub struct Cx<'a> {
     pub caller: Option<&'a Claims>,
     /// What the call wants done once its answer is durable; empty to begin with.
     pub effects: Vec<Effect>,
+    /// As [`Answer::session`]; `None` to begin with.
+    pub session: Option<Box<Claims>>,
 }
 
 impl<'a> Cx<'a> {
@@ -70,6 +72,8 @@ pub struct Answer {
     pub body: Vec<u8>,
     /// What is to be done once the answer is durable.
     pub effects: Vec<Effect>,
+    /// What the session's token says that the answer holds, of a call that begins or renews one.
+    pub session: Option<Box<Claims>>,
 }
 
 /// Something that a call wants of the rest of the server.
@@ -114,5 +118,5 @@ pub fn run(mut cx: Cx<'_>, call: &ApiCall) -> Result<Answer, ApiError> {
     if body.len() > cx.answer_bytes_max && call.may_be_large() {
         return Err(ApiError::answer_too_large(cx.answer_bytes_max));
     }
-    Ok(Answer { body, effects: cx.effects })
+    Ok(Answer { body, effects: cx.effects, session: cx.session })
 }

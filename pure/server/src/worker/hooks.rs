@@ -7,12 +7,13 @@
 //! Not here: which names have hooks (`crate::hooks`), the form that hooks see of a call
 //! (`ApiCall::form`).
 
-use game::api::{Answer, ApiCall, Auth, Style};
+use game::api::{Answer, ApiCall, Style};
 use game::error::{ApiError, Code};
 use game::events::Cause;
-use game::guest::{CallContext, GuestCall, Returned, ScriptError, ScriptFailure};
+use game::guest::{CallContext, Callee, GuestCall, HookForm, Returned, ScriptError, ScriptFailure};
 use game::host::json;
 use game::rules::ZoneRule;
+use game::session::Claims;
 use game::value::Value;
 use wire::nakama::realtime::Message;
 use wire::nakama::{DecodeError, Envelope};
@@ -106,8 +107,8 @@ impl Worker {
             return self.next_step(origin, hooked);
         }
         hooked.context.execution_mode = "before";
-        let style = self.guests.form_style(&format!("before {id}"));
-        let request = decoded(&hooked.call.form(style));
+        let form = self.guests.hook_form(Callee::Before(&id));
+        let request = request_of(&hooked.call, form);
         let context = hooked.context.clone();
         let kept = (Some(origin), Then::Call(Box::new(hooked)));
         let of = GuestCall::Before { id: &id, request };
@@ -133,12 +134,16 @@ impl Worker {
         if !self.guests.registered().after.contains(&id) {
             return self.finish(&origin, Outcome::Api(Ok(answer)));
         }
-        let style = self.guests.form_style(&format!("after {id}"));
-        let value = decoded(&call.answer_form(&answer.body, origin.format, style));
-        if call.auth() == Auth::ServerKey {
-            self.name_user(now, &mut context, &value);
+        let form = self.guests.hook_form(Callee::After(&id));
+        let value = if form.reads_answer {
+            decoded(&call.answer_form(&answer.body, origin.format, form.style))
+        } else {
+            Value::Nil
+        };
+        let request = request_of(&call, form);
+        if let Some(claims) = &answer.session {
+            name_user(&mut context, claims);
         }
-        let request = decoded(&call.form(style));
         let kept = (Some(origin), Then::AnswerCall(Box::new(answer)));
         let of = GuestCall::After { id: &id, answer: value, request };
         match self.begin_anywhere(now, kept, (&id, &context), of) {
@@ -211,18 +216,6 @@ impl Worker {
         self.finish(&origin, outcome);
     }
 
-    /// Whoever logged in is the caller for the after-hook, as in Nakama.
-    fn name_user(&self, now: Now, context: &mut CallContext, session: &Value) {
-        let token = session.member("token").and_then(Value::as_str);
-        let claims = token.and_then(|token| self.signer.verify_session(token, now).ok());
-        if let Some(claims) = claims {
-            context.user_id = Some(claims.user_id);
-            context.username = Some(claims.username.to_string());
-            context.vars = claims.vars;
-            context.user_session_exp = Some(claims.expires_s);
-        }
-    }
-
     /// The before-hook of a realtime message: what is to be handled in its place.
     pub(super) fn before_message(&mut self, now: Now, origin: Origin, job: BeforeMessage) {
         let BeforeMessage { request, context } = job;
@@ -231,7 +224,7 @@ impl Worker {
         if !self.guests.registered().before.contains(&id) {
             return self.finish(&origin, Outcome::Before(Ok(Some(Box::new(request)))));
         }
-        let form = form_of(&request, self.guests.form_style(&format!("before {id}")));
+        let form = form_of(&request, self.guests.hook_form(Callee::Before(&id)).style);
         self.stats.overall_before_count.up();
         let of = GuestCall::Before { id: &id, request: form };
         self.begin(now, (Some(origin), Then::Message(name)), (&id, &context), of);
@@ -244,7 +237,7 @@ impl Worker {
         if !self.guests.registered().after.contains(&id) {
             return self.finish(&origin, Outcome::After);
         }
-        let style = self.guests.form_style(&format!("after {id}"));
+        let style = self.guests.hook_form(Callee::After(&id)).style;
         let answer = match answer.map(|frame| frames::envelope(format, &frame)) {
             Some(Ok(Envelope { message: Some(Message::Error(_)), .. })) => {
                 return self.finish(&origin, Outcome::After);
@@ -365,6 +358,19 @@ fn form_of(envelope: &Envelope, style: Style) -> Value {
     let mut text = Vec::new();
     envelope.write_json(&mut text, style);
     decoded(&text)
+}
+
+/// A call's request as a hook sees it, if the hook looks at it.
+fn request_of(call: &ApiCall, form: HookForm) -> Value {
+    if form.reads_request { decoded(&call.form(form.style)) } else { Value::Nil }
+}
+
+/// Whoever logged in is the caller for the after-hook, as in Nakama.
+fn name_user(context: &mut CallContext, claims: &Claims) {
+    context.user_id = Some(claims.user_id);
+    context.username = Some(claims.username.to_string());
+    context.vars.clone_from(&claims.vars);
+    context.user_session_exp = Some(claims.expires_s);
 }
 
 /// What we have written ourselves. It reads back: it is flat, and its numbers are finite or text.
