@@ -9,6 +9,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use smallvec::SmallVec;
 use thiserror::Error;
 
 use super::{Meter, Unmetered};
@@ -45,10 +46,13 @@ pub fn encode(value: &Value) -> Result<Vec<u8>, JsonError> {
 /// # Errors
 /// As [`encode`]; [`JsonError::Budget`].
 pub fn encode_for(value: &Value, meter: &dyn Meter) -> Result<Vec<u8>, JsonError> {
-    let mut out = Vec::new();
+    let mut out = Vec::with_capacity(TEXT_BYTES_TYPICAL);
     write(value, DEPTH_MAX, &mut out, meter)?;
     Ok(out)
 }
+
+/// Room for a small text: it need not grow while it is written.
+const TEXT_BYTES_TYPICAL: usize = 256;
 
 /// Bytes of a string from which on it is looked through before it is written.
 const LARGE_BYTES: usize = 4 * 1024;
@@ -98,7 +102,7 @@ fn write(
         }
         Value::Map(members) => {
             let depth_left = depth_left.checked_sub(1).ok_or(JsonError::Deep)?;
-            let mut sorted: Vec<&(Bytes, Value)> = members.iter().collect();
+            let mut sorted: SmallVec<[&(Bytes, Value); 16]> = members.iter().collect();
             sorted.sort_by(|a, b| a.0.cmp(&b.0));
             out.push(b'{');
             for (index, (name, member)) in sorted.into_iter().enumerate() {
