@@ -20,8 +20,7 @@ pub(crate) fn function(lua: &Lua, sources: Arc<Sources>) -> mlua::Result<Functio
 fn missing(lua: &Lua, sources: &Sources, text: &str) -> Option<String> {
     let (place, _) = text.split_once(": ")?;
     let (file, line) = place.rsplit_once(':')?;
-    let name = file.strip_suffix(".lua").unwrap_or(file).replace('/', ".");
-    let module = sources.modules.get(&name).filter(|module| module.file == file)?;
+    let module = sources.module_of(file)?;
     module.calls.missing(line.parse().ok()?, |path, global| {
         if global { exists(lua, path) } else { is_of_nakama(path) }
     })

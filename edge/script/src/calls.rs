@@ -97,7 +97,7 @@ impl GuestFunction {
         let info = function.info();
         // Not the name of a text given to `loadstring`: those begin otherwise.
         let file = info.source.as_deref().and_then(|source| source.strip_prefix('@'));
-        let module = sources.modules.values().find(|module| Some(&*module.file) == file);
+        let module = file.and_then(|file| sources.module_of(file));
         let line = info.line_defined.and_then(|line| u32::try_from(line).ok());
         let known = module.zip(line).and_then(|(module, line)| module.functions.on(line));
         Self { parameters: known.cloned(), function }

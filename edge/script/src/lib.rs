@@ -24,6 +24,7 @@ mod failure;
 pub mod lend;
 mod library;
 mod lint;
+mod match_values;
 mod matches;
 mod pieces;
 mod seal;

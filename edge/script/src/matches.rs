@@ -17,8 +17,8 @@ use uuid::Uuid;
 
 use crate::budget::{ALL_MEMORY, VmMeter};
 use crate::calls::{Outcome, settle};
-use crate::context::{Packer, id, number, table, text};
 use crate::failure::{self, Limits};
+use crate::match_values::{Packer, id, number, table, text};
 use crate::sources::Sources;
 use crate::vm::{Purpose, Vm};
 use crate::{LuaLimits, budget, lend, vm};

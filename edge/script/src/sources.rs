@@ -223,9 +223,14 @@ impl Sources {
         modules.map(|(name, it)| (name.as_str(), it.file.as_str(), &it.facts)).collect()
     }
 
+    /// The module of a file.
+    pub(crate) fn module_of(&self, file: &str) -> Option<&Module> {
+        self.modules.get(&name_of(file)).filter(|module| module.file == file)
+    }
+
     fn add(&mut self, file: &str, text: &[u8]) -> Result<(), LoadError> {
         self.content.add(file, text);
-        let name = file.strip_suffix(".lua").unwrap_or(file).replace('/', ".");
+        let name = name_of(file);
         let compiled = compile_text(text, self.ordered, Work::unbounded());
         let Compiled { code, calls, functions } = compiled.map_err(|trouble| match trouble {
             Trouble::Syntax(dialect::SyntaxError { line, message }) => {
@@ -249,6 +254,11 @@ impl Sources {
     }
 }
 
+/// The name of a file's module.
+fn name_of(file: &str) -> String {
+    file.strip_suffix(".lua").unwrap_or(file).replace('/', ".")
+}
+
 /// A script's text for Luau, and what is known of it.
 #[derive(Debug, Default)]
 pub(crate) struct Compiled {
@@ -258,8 +268,7 @@ pub(crate) struct Compiled {
     functions: Functions,
 }
 
-/// Compiles a script's text. A text that is no Lua 5.1 may still be
-/// Luau: it runs as it is then.
+/// Compiles a script's text. One that is no Lua 5.1 may still be Luau: it runs as it is then.
 ///
 /// # Errors
 /// Line and reason, as Lua 5.1 sees it; or the text grows above what `work` allows, or the running

@@ -127,8 +127,6 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
     // Threads hold what they run, and the loader what serves; once that is another version nothing of this
     // one is to stay.
     drop(code);
-    // Not before the modules are loaded: until then a signal ends the process by itself.
-    let stop = StopSignals::catch_with_reload().context("cannot catch signals")?;
     let running = Arc::new(engine.start().context("cannot start the engine (`engine.driver`)")?);
     if let Some(network) = &network {
         network.connect(&running, topology);
@@ -140,10 +138,14 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
         let (home, mail) = topology.begin_zone(&mut fresh_random()?, saved_zone);
         let posted = running.post(home, mail);
         anyhow::ensure!(posted.is_ok(), "the zone does not begin: its room has ended");
-        zone::wait_until_it_stands(&gauges.rooms)?;
     }
     let (core_stats, room_stats) = (gauges.cores.clone(), gauges.rooms.clone());
     let _metrics = gauges.serve(&config, &running)?;
+    if config.world.is_some() {
+        zone::wait_until_it_stands(&room_stats)?;
+    }
+    // Not before modules are loaded and the zone stands: until then a signal ends the process by itself.
+    let stop = StopSignals::catch_with_reload().context("cannot catch signals")?;
     if let Some(grpc) = config.grpc {
         tracing::info!("gRPC on {grpc}");
     }

@@ -239,11 +239,13 @@ struct Subject<'a> {
 impl Subject<'_> {
     /// What a token says that ends at this second.
     fn claims(&self, expires_s: u64) -> Claims {
+        let mut vars = self.vars.to_vec();
+        vars.sort_unstable();
         Claims {
             token_id: self.token_id,
             user_id: self.user_id,
             username: Arc::from(self.username),
-            vars: self.vars.to_vec(),
+            vars,
             expires_s,
             issued_s: self.issued_s,
         }

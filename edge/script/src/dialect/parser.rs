@@ -637,6 +637,7 @@ impl<'a> Parser<'a, '_> {
         if is_method {
             self.locals.add(b"self");
         }
+        let mut own_arg = None;
         self.expect("(")?;
         while !self.is(")") {
             if self.take("...") {
@@ -644,6 +645,9 @@ impl<'a> Parser<'a, '_> {
                 break;
             }
             let name = self.name()?;
+            if name == b"arg" {
+                own_arg = Some(self.locals.len() - scope);
+            }
             self.locals.add(name);
             if !self.take(",") {
                 break;
@@ -657,7 +661,7 @@ impl<'a> Parser<'a, '_> {
         self.functions.push(function);
         let block = self.block()?;
         let mut reads = self.locals.truncate(scope);
-        reads.truncate(named);
+        let hidden_arg = reads.drain(named..).next().unwrap_or_default();
         self.expect("end")?;
         let function = self.functions.pop().unwrap_or_default();
         if let Some(outer) = self.functions.last_mut() {
@@ -667,6 +671,13 @@ impl<'a> Parser<'a, '_> {
         if function.is_variadic && function.uses_arg && !function.uses_dots {
             let text = " local arg = {n = select('#', ...), ...} ";
             self.out.edits.push(Edit::insert(begin, text));
+        }
+        if function.uses_dots && hidden_arg.is_any() {
+            // There is no such local then: what is meant is a parameter, or a variable outside.
+            match own_arg {
+                Some(place) => reads[place].note(None),
+                None => _ = self.locals.read(b"arg", None),
+            }
         }
         let reads_more = function.is_variadic && (function.uses_dots || function.uses_arg);
         self.out.functions.add(line, Parameters { named: reads, reads_more });

@@ -229,6 +229,9 @@ fn functions_see_all_that_they_look_at() {
         "(c, s, s) say(s) end",
         "(c) local seen = {} for name, it in pairs(c) do seen[name] = it end say(seen) end",
         "() say('no parameters') end",
+        "(arg, ...) say(arg.user_id, ...) end",
+        "(arg, ...) say(arg) end",
+        "(c, arg)\nlocal function inner(...) say(arg, ...) end\ninner(1) end",
         "\n(c, s)\nsay(c.user_id, s) end",
     ] {
         let text = format!(
@@ -249,11 +252,36 @@ fn functions_see_all_that_they_look_at() {
     }
 }
 
+/// The same of RPC functions, whose payload is a string.
+#[test]
+fn rpc_functions_see_all_that_they_look_at() {
+    let full = CallContext { user_id: Some(Uuid::from_u128(1)), ..context() };
+    for function in [
+        "(c, p) return 'nothing' end",
+        "(c, p) return p end",
+        "(c, p) return tostring(p.nothing) end",
+        "(c, p) return p:upper() end",
+        "(_, p) return p.upper(p) end",
+        "(...) return (select(2, ...)) end",
+        "(c) return c.user_id or 'nobody' end",
+    ] {
+        let text = format!(
+            "local nk = require('nakama')
+            nk.register_rpc(function{function}, 'known')
+            local _ = function() end nk.register_rpc(function{function}, 'unknown')"
+        );
+        let mut host = TestHost::default();
+        let mut scripts = load(&[("a.lua", &*text)], &mut host).unwrap();
+        let mut answer = |id| scripts.rpc(&mut host, &full, id, b"payload").unwrap().unwrap();
+        assert_eq!(answer("known"), answer("unknown"), "{function}");
+    }
+}
+
 /// Of an after-hook, what it reads of the answer and of the request.
 #[test]
 fn hooks_say_what_they_look_at() {
     let mut host = TestHost::default();
-    let text = "local nk = require('nakama')
+    let text = "local nk, unread = require('nakama'), function(c, s, r) end
         nk.register_req_after(function(c, s, r) end, 'A')
         nk.register_req_after(function(c, s, r) return r.x end, 'B')
         nk.register_req_after(function(c, s) return s end, 'C')

@@ -47,6 +47,7 @@ fn both_tokens_say_the_same_but_for_key_and_end() {
     let user_id = Uuid::from_u128(7);
     let vars = vec![("b".to_owned(), "\"2\"".to_owned()), ("a".to_owned(), "1".to_owned())];
     let tokens = signer.issue(now(START_MS), &mut random, user_id, "Ann \"x\"", &vars);
+    assert_eq!(signer.verify_session(&tokens.token, now(START_MS)).unwrap(), tokens.claims);
     let session = signer.verify_session(&tokens.token, now(START_MS)).unwrap();
     let refresh = signer.verify_refresh(&tokens.refresh_token, now(START_MS)).unwrap();
     assert_eq!(session.user_id, user_id);
@@ -61,6 +62,7 @@ fn both_tokens_say_the_same_but_for_key_and_end() {
 
     let later = now(START_MS + 30_000);
     let renewed = signer.renew(later, &refresh, "Bob", &refresh.vars);
+    assert_eq!(signer.verify_session(&renewed.token, later).unwrap(), renewed.claims);
     let claims = signer.verify_session(&renewed.token, later).unwrap();
     assert_eq!((claims.token_id, claims.issued_s), (session.token_id, session.issued_s));
     assert_eq!((&*claims.username, claims.expires_s), ("Bob", later.unix_s() + 60));

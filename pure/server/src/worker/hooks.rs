@@ -224,9 +224,9 @@ impl Worker {
         if !self.guests.registered().before.contains(&id) {
             return self.finish(&origin, Outcome::Before(Ok(Some(Box::new(request)))));
         }
-        let form = form_of(&request, self.guests.hook_form(Callee::Before(&id)).style);
+        let form = self.guests.hook_form(Callee::Before(&id));
         self.stats.overall_before_count.up();
-        let of = GuestCall::Before { id: &id, request: form };
+        let of = GuestCall::Before { id: &id, request: message_form(&request, form) };
         self.begin(now, (Some(origin), Then::Message(name)), (&id, &context), of);
     }
 
@@ -237,14 +237,14 @@ impl Worker {
         if !self.guests.registered().after.contains(&id) {
             return self.finish(&origin, Outcome::After);
         }
-        let style = self.guests.hook_form(Callee::After(&id)).style;
+        let form = self.guests.hook_form(Callee::After(&id));
         let answer = match answer.map(|frame| frames::envelope(format, &frame)) {
             Some(Ok(Envelope { message: Some(Message::Error(_)), .. })) => {
                 return self.finish(&origin, Outcome::After);
             }
-            Some(Ok(envelope)) => form_of(&envelope, style),
+            Some(Ok(envelope)) => form_of(&envelope, form.style),
             // The plain acknowledgement.
-            Some(Err(DecodeError::Missing { cid })) => form_of(&Envelope::ack(cid), style),
+            Some(Err(DecodeError::Missing { cid })) => form_of(&Envelope::ack(cid), form.style),
             Some(Err(error)) => {
                 tracing::error!("an answer of our own cannot be read: {error}");
                 return self.finish(&origin, Outcome::After);
@@ -252,7 +252,7 @@ impl Worker {
             None => Value::Map(Vec::new()),
         };
         self.stats.overall_after_count.up();
-        let of = GuestCall::After { id: &id, answer, request: form_of(&request, style) };
+        let of = GuestCall::After { id: &id, answer, request: message_form(&request, form) };
         self.begin(now, (Some(origin), Then::MessageDone), (&id, &context), of);
     }
 
@@ -363,6 +363,11 @@ fn form_of(envelope: &Envelope, style: Style) -> Value {
 /// A call's request as a hook sees it, if the hook looks at it.
 fn request_of(call: &ApiCall, form: HookForm) -> Value {
     if form.reads_request { decoded(&call.form(form.style)) } else { Value::Nil }
+}
+
+/// A message of a client as a hook sees it, if the hook looks at it.
+fn message_form(request: &Envelope, form: HookForm) -> Value {
+    if form.reads_request { form_of(request, form.style) } else { Value::Nil }
 }
 
 /// Whoever logged in is the caller for the after-hook, as in Nakama.
