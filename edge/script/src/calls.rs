@@ -108,15 +108,15 @@ impl GuestFunction {
     }
 
     /// An argument, as far as it is read.
-    fn argument(&self, lua: &Lua, place: usize, value: &Value) -> mlua::Result<LuaValue> {
-        match (self.reads(place), value) {
-            (Reads::Nothing, _) => Ok(LuaValue::Nil),
-            (reads @ Reads::Members(_), Value::Map(members)) => {
-                let read = members.iter().filter(|(name, _)| reads.has(name));
-                tables::to_lua(lua, &Value::Map(read.cloned().collect()))
-            }
-            (Reads::Members(_) | Reads::Whole, value) => tables::to_lua(lua, value),
+    fn argument(&self, lua: &Lua, place: usize, mut value: Value) -> mlua::Result<LuaValue> {
+        let reads = self.reads(place);
+        if !reads.is_any() {
+            return Ok(LuaValue::Nil);
         }
+        if let Value::Map(members) = &mut value {
+            members.retain(|(name, _)| reads.has(name));
+        }
+        tables::to_lua(lua, &value)
     }
 }
 
@@ -375,20 +375,20 @@ impl Calls {
                 let Some(callee) = find(&self.before, id) else {
                     return Err(failure::not_found(format!("no before-hook for {id}")));
                 };
-                (callee, callee.argument(lua, FIRST, &request), Ok(LuaValue::Nil))
+                (callee, callee.argument(lua, FIRST, request), Ok(LuaValue::Nil))
             }
             GuestCall::After { id, answer, request } => {
                 let Some(callee) = find(&self.after, id) else {
                     return Err(failure::not_found(format!("no after-hook for {id}")));
                 };
-                let second = callee.argument(lua, SECOND, &request);
-                (callee, callee.argument(lua, FIRST, &answer), second)
+                let second = callee.argument(lua, SECOND, request);
+                (callee, callee.argument(lua, FIRST, answer), second)
             }
             GuestCall::Event { name, argument } => {
                 let Some(callee) = self.events.get(name) else {
                     return Ok(Piece::Ended(Ok(LuaValue::Nil)));
                 };
-                (callee, callee.argument(lua, FIRST, &argument), Ok(LuaValue::Nil))
+                (callee, callee.argument(lua, FIRST, argument), Ok(LuaValue::Nil))
             }
         };
         let arguments = || {

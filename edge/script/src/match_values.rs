@@ -4,7 +4,7 @@
 //! Not here: what is packed, and in which order (`matches`, and the prelude's parts for matches).
 
 use game::pairs;
-use mlua::{Lua, Table, Value as LuaValue};
+use mlua::{Lua, Value as LuaValue};
 use uuid::Uuid;
 
 /// Memory that is kept from one call to the next.
@@ -72,13 +72,4 @@ pub(crate) fn id(lua: &Lua, id: Uuid) -> mlua::Result<LuaValue> {
 /// Text, or nil.
 pub(crate) fn text(lua: &Lua, text: Option<&str>) -> mlua::Result<LuaValue> {
     text.map_or(Ok(LuaValue::Nil), |text| Ok(LuaValue::String(lua.create_string(text)?)))
-}
-
-/// A table of texts by name.
-pub(crate) fn table(lua: &Lua, pairs: &[(String, String)]) -> mlua::Result<Table> {
-    let table = lua.create_table_with_capacity(0, pairs.len())?;
-    for (name, value) in pairs {
-        table.raw_set(name.as_str(), value.as_str())?;
-    }
-    Ok(table)
 }

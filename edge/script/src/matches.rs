@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::budget::{ALL_MEMORY, VmMeter};
 use crate::calls::{Outcome, settle};
 use crate::failure::{self, Limits};
-use crate::match_values::{Packer, id, number, table, text};
+use crate::match_values::{Packer, id, number, text};
 use crate::sources::Sources;
 use crate::vm::{Purpose, Vm};
 use crate::{LuaLimits, budget, lend, vm};
@@ -321,10 +321,10 @@ impl LuaMatch {
             id(lua, request.presence.user_id)?,
             id(lua, request.presence.session_id)?,
             &*request.presence.username,
-            table(lua, &request.metadata)?,
+            tables::texts(lua, &request.metadata)?,
             Some(&request.vars)
                 .filter(|vars| !vars.is_empty())
-                .map(|v| table(lua, v))
+                .map(|v| tables::texts(lua, v))
                 .transpose()?,
             number(request.user_session_exp),
             text(lua, request.client_ip.as_deref())?,

@@ -426,6 +426,15 @@ pub fn named(
     unsafe { lua.exec_raw(shared, fill) }
 }
 
+/// A table of texts by name.
+///
+/// # Errors
+/// The VM has no memory for it.
+pub fn texts(lua: &Lua, pairs: &[(String, String)]) -> mlua::Result<LuaValue> {
+    // SAFETY: what is on our frames while it runs is borrowed, and it leaves one value there.
+    unsafe { lua.exec_raw((), |state| push_texts(state, pairs)) }
+}
+
 /// Puts a table of texts by name on top of the stack.
 ///
 /// # Safety

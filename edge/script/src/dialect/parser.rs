@@ -660,7 +660,8 @@ impl<'a> Parser<'a, '_> {
         }
         self.functions.push(function);
         let block = self.block()?;
-        let mut reads = self.locals.truncate(scope);
+        let mut reads = self.locals.reads(scope);
+        self.locals.truncate(scope);
         let hidden_arg = reads.drain(named..).next().unwrap_or_default();
         self.expect("end")?;
         let function = self.functions.pop().unwrap_or_default();

@@ -25,18 +25,20 @@ impl<'a> Scope<'a> {
         self.locals.push((name, Reads::Nothing));
     }
 
-    /// Leaves the first `length`, and gives what was read of each of the others.
-    pub(super) fn truncate(&mut self, length: usize) -> Vec<Reads> {
-        let (mut left, from) = (Vec::new(), length.min(self.locals.len()));
-        for (name, reads) in self.locals.drain(from..) {
+    /// What was read of each but the first `length`.
+    pub(super) fn reads(&self, length: usize) -> Vec<Reads> {
+        self.locals.iter().skip(length).map(|(_, reads)| reads.clone()).collect()
+    }
+
+    /// Leaves the first `length`.
+    pub(super) fn truncate(&mut self, length: usize) {
+        for (name, _) in self.locals.drain(length.min(self.locals.len())..) {
             let Some(places) = self.places.get_mut(name) else { unreachable!("it was added") };
             places.pop();
             if places.is_empty() {
                 self.places.remove(name);
             }
-            left.push(reads);
         }
-        left
     }
 
     /// A variable is named, alone or with a member. Whether it is one of these.

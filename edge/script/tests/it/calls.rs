@@ -84,11 +84,10 @@ fn unknown_ids_are_not_found_and_case_does_not_matter() {
     assert_eq!((error.kind, error.code), (ScriptFailure::NotFound, 5));
 }
 
-#[test]
-fn the_context_shows_what_the_call_knows() {
-    let mut host = TestHost::default();
-    let full = CallContext {
-        execution_mode: "rpc",
+/// A context with all that there is.
+fn full_context(execution_mode: &'static str) -> CallContext {
+    CallContext {
+        execution_mode,
         user_id: Some(Uuid::from_u128(1)),
         username: Some("ann".into()),
         vars: vec![("k".into(), "v".into())],
@@ -99,7 +98,13 @@ fn the_context_shows_what_the_call_knows() {
         client_port: Some("5".into()),
         headers: [("Accept", "a"), ("Accept", "b")].into_iter().collect(),
         query_params: [("q", "1")].into_iter().collect(),
-    };
+    }
+}
+
+#[test]
+fn the_context_shows_what_the_call_knows() {
+    let mut host = TestHost::default();
+    let full = full_context("rpc");
     let text = "local nk = require('nakama') nk.register_rpc(function(c) return nk.json_encode(c) end, 'c')";
     let mut scripts = load(&[("a.lua", text)], &mut host).unwrap();
     let mut shown = |context: &CallContext| {
@@ -193,19 +198,7 @@ fn hooks_change_refuse_and_watch() {
 /// another function: of that nothing is known, and all is made for it.
 #[test]
 fn functions_see_all_that_they_look_at() {
-    let full = CallContext {
-        execution_mode: "after",
-        user_id: Some(Uuid::from_u128(1)),
-        username: Some("ann".into()),
-        vars: vec![("k".into(), "v".into())],
-        user_session_exp: Some(1_700_000_060),
-        session_id: Some(Uuid::from_u128(2)),
-        lang: Some("en".into()),
-        client_ip: Some("127.0.0.1".into()),
-        client_port: Some("5".into()),
-        headers: [("Accept", "a"), ("Accept", "b")].into_iter().collect(),
-        query_params: [("q", "1")].into_iter().collect(),
-    };
+    let full = full_context("after");
     let bare = CallContext { execution_mode: "after", ..CallContext::default() };
     let answer = json::decode(br#"{"token":"t","list":[1,{"a":null}],"created":true}"#).unwrap();
     let request = json::decode(br#"{"account":{"id":"d"},"username":"u"}"#).unwrap();
