@@ -21,6 +21,7 @@ mod context;
 mod dialect;
 mod dispatcher;
 mod failure;
+mod json;
 pub mod lend;
 mod library;
 mod lint;

@@ -128,7 +128,7 @@ setmetatable(nk, {
         return found
       end
     end
-    local raw, asks = native.find(name)
+    local raw, asks, short_way = native.find(name)
     if not raw then
       return nil
     end
@@ -138,6 +138,14 @@ setmetatable(nk, {
     if asks then
       bound = function(...)
         return finish(answered(raw(late_count == 0 and isyieldable(), ...)))
+      end
+    elseif short_way then
+      bound = function(...)
+        local is_done, value = short_way(...)
+        if is_done then
+          return value
+        end
+        return finish(raw(...))
       end
     end
     rawset(module, name, bound)

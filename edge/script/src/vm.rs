@@ -19,7 +19,7 @@ use crate::failure::PRELUDE;
 use crate::library::Extent;
 use crate::seal::Seal;
 use crate::sources::{Sources, compiler};
-use crate::{callee, case, dispatcher, lend, library, weights};
+use crate::{callee, case, dispatcher, json, lend, library, weights};
 
 /// Memory that the error handler may use beyond the limit, to say where memory ran out.
 const SPARE_BYTES: usize = 256 * 1024;
@@ -336,9 +336,10 @@ fn native_function(
     match name {
         "find" => lua.create_function(move |lua, name: LuaString| {
             let name = name.to_str()?;
-            let Some(function) = game::host::find(&name) else { return Ok((None, false)) };
+            let Some(function) = game::host::find(&name) else { return Ok((None, false, None)) };
             let asks = function.asks() || runs_elsewhere(function, purpose);
-            Ok((Some(bind(lua, function, purpose)?), asks))
+            let short_way = json::short_way(lua, function.name)?;
+            Ok((Some(bind(lua, function, purpose)?), asks, short_way))
         }),
         "part" => lua.create_function(|lua, name: LuaString| match &*name.as_bytes() {
             b"calls" => Part::Calls.load(lua),

@@ -9,20 +9,22 @@
 //! ```
 //!
 //! Through mlua each member is a frame of its own, or a reference that is made and given back: a dozen
-//! times what the member costs. Beside it, for the same reason (below): what a VM takes for whom ([`set_category`]).
+//! times what the member costs. For the same reason here: JSON without values between (`json`), and what a VM takes
+//! for whom ([`set_category`]).
 //! Not here: what becomes of the values, and the memory and time that a
 //! conversion may take, which its [`Meter`] knows.
 //!
 //! A crate of its own because Luau's stack is reached by `unsafe` functions of C. What holds for all of
 //! them here: errors of Luau are C++ exceptions, and leave our frames as they leave mlua's own. Where one
 //! can be raised (`push`, within the protected frame) only borrowed data is on those frames; where owned data
-//! is on them (`Reader`), no function is called that can raise one.
+//! is on them (`Reader`), no function is called that can raise one; `json` says what holds for its own.
 //!
 //! Source: nakama 3.40, `server/runtime_lua_context.go`, `RuntimeLuaConvertLuaValue`; luau 0.740,
 //! `VM/src/lapi.cpp`.
 
 #![allow(unsafe_code, reason = "members of tables are read and made on Luau's own stack")]
 
+mod json;
 mod memory;
 
 use std::ffi::{c_int, c_void};
@@ -37,6 +39,7 @@ use mlua::state::RawLua;
 use mlua::{FromLua as _, IntoLua as _, Lua, Table, Value as LuaValue, ffi, lua_State};
 use thiserror::Error;
 
+pub use crate::json::{Payer, json_decode, json_encode};
 pub use crate::memory::{CATEGORIES, category_bytes, set_category};
 
 /// Values in one conversion, those in tables counted wherever they appear: a table that holds

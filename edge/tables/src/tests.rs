@@ -161,7 +161,7 @@ fn float(random: &mut Random) -> f64 {
     odd[random.below(14) as usize]
 }
 
-fn plain(random: &mut Random, depth: u32) -> Value {
+pub(crate) fn plain(random: &mut Random, depth: u32) -> Value {
     match random.below(if depth == 0 { 5 } else { 8 }) {
         0 => Value::Nil,
         1 => Value::Bool(random.below(2) == 0),
@@ -177,7 +177,7 @@ fn plain(random: &mut Random, depth: u32) -> Value {
 }
 
 /// A value as scripts make them: with holes, with keys of all kinds, with what is no data.
-fn wild(lua: &Lua, random: &mut Random, depth: u32) -> LuaValue {
+pub(crate) fn wild(lua: &Lua, random: &mut Random, depth: u32) -> LuaValue {
     if depth == 0 || random.below(3) == 0 {
         return match random.below(40) {
             0 => LuaValue::Function(lua.globals().get("print").unwrap()),
@@ -320,7 +320,7 @@ fn names_that_come_again_have_lists() {
 }
 
 /// So many lists, one in the other.
-fn nested(levels: usize) -> Value {
+pub(crate) fn nested(levels: usize) -> Value {
     (1..levels).fold(Value::List(Vec::new()), |inner, _| Value::List(vec![inner]))
 }
 

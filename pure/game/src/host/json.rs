@@ -4,7 +4,7 @@
 //!
 //! Source: nakama 3.40, `RuntimeLuaConvertLuaValue` and Go's `encoding/json`.
 
-use std::cell::RefCell;
+use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
@@ -52,12 +52,16 @@ pub fn encode_for(value: &Value, meter: &dyn Meter) -> Result<Vec<u8>, JsonError
 }
 
 /// Room for a small text: it need not grow while it is written.
-const TEXT_BYTES_TYPICAL: usize = 256;
+pub const TEXT_BYTES_TYPICAL: usize = 256;
 
 /// Bytes of a string from which on it is looked through before it is written.
 const LARGE_BYTES: usize = 4 * 1024;
 
-fn write_text(text: &[u8], out: &mut Vec<u8>, meter: &dyn Meter) -> Result<(), JsonError> {
+/// Writes a string to `out`.
+///
+/// # Errors
+/// [`JsonError::Budget`].
+pub fn write_text(text: &[u8], out: &mut Vec<u8>, meter: &dyn Meter) -> Result<(), JsonError> {
     let held = if text.len() < LARGE_BYTES {
         text.len()
     } else {
@@ -74,6 +78,25 @@ fn write_text(text: &[u8], out: &mut Vec<u8>, meter: &dyn Meter) -> Result<(), J
     Ok(serde_json::to_writer(out, &String::from_utf8_lossy(text))?)
 }
 
+/// Writes a whole number to `out`.
+///
+/// # Errors
+/// None: `out` takes it.
+pub fn write_whole(number: i64, out: &mut Vec<u8>) -> Result<(), JsonError> {
+    Ok(serde_json::to_writer(out, &number)?)
+}
+
+/// Writes a number to `out`.
+///
+/// # Errors
+/// [`JsonError::Number`].
+pub fn write_float(number: f64, out: &mut Vec<u8>) -> Result<(), JsonError> {
+    if !number.is_finite() {
+        return Err(JsonError::Number(number));
+    }
+    Ok(serde_json::to_writer(out, &number)?)
+}
+
 fn write(
     value: &Value,
     depth_left: usize,
@@ -85,9 +108,8 @@ fn write(
         Value::Nil => out.extend_from_slice(b"null"),
         Value::Bool(true) => out.extend_from_slice(b"true"),
         Value::Bool(false) => out.extend_from_slice(b"false"),
-        Value::Int(number) => serde_json::to_writer(out, number)?,
-        Value::Float(number) if !number.is_finite() => return Err(JsonError::Number(*number)),
-        Value::Float(number) => serde_json::to_writer(out, number)?,
+        Value::Int(number) => write_whole(*number, out)?,
+        Value::Float(number) => write_float(*number, out)?,
         Value::Bytes(bytes) => write_text(bytes, out, meter)?,
         Value::List(items) => {
             let depth_left = depth_left.checked_sub(1).ok_or(JsonError::Deep)?;
@@ -133,123 +155,211 @@ pub fn decode(text: &[u8]) -> Result<Value, JsonError> {
 /// # Errors
 /// [`JsonError::Text`], [`JsonError::Budget`].
 pub fn decode_for(text: &[u8], meter: &dyn Meter) -> Result<Value, JsonError> {
+    value(&mut tokens(text, meter)?.into_iter(), meter)
+}
+
+/// The value whose token comes next.
+fn value<'a>(
+    tokens: &mut impl Iterator<Item = Token<'a>>,
+    meter: &dyn Meter,
+) -> Result<Value, JsonError> {
+    Ok(match next(tokens) {
+        Token::Nil => Value::Nil,
+        Token::Flag(flag) => Value::Bool(flag),
+        Token::Whole(number) => Value::Int(number),
+        Token::Number(number) => Value::Float(number),
+        Token::Text(text) => Value::Bytes(bytes(text)),
+        Token::List(count) => {
+            meter.hold(count * size_of::<Value>())?;
+            let items = (0..count).map(|_| value(tokens, meter));
+            Value::List(items.collect::<Result<_, _>>()?)
+        }
+        Token::Map(count) => {
+            meter.hold(count * size_of::<(Bytes, Value)>())?;
+            let mut members = Vec::with_capacity(count);
+            for _ in 0..count {
+                let Token::Text(name) = next(tokens) else { unreachable!("names are texts") };
+                members.push((bytes(name), value(tokens, meter)?));
+            }
+            Value::Map(members)
+        }
+    })
+}
+
+fn next<'a>(tokens: &mut impl Iterator<Item = Token<'a>>) -> Token<'a> {
+    let Some(token) = tokens.next() else { unreachable!("lists and maps count their members") };
+    token
+}
+
+fn bytes(text: Cow<'_, str>) -> Bytes {
+    match text {
+        Cow::Borrowed(text) => Bytes::copy_from_slice(text.as_bytes()),
+        Cow::Owned(text) => Bytes::from(text),
+    }
+}
+
+/// A part of a JSON text. A list or map is followed by its members; of a map each is a text, its
+/// name, and the tokens of a value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Token<'a> {
+    /// `null`.
+    Nil,
+    /// `true` and `false`.
+    Flag(bool),
+    /// A whole number, as far as it fits.
+    Whole(i64),
+    /// Another number.
+    Number(f64),
+    /// A string: where it stands in the text, if it has no escapes.
+    Text(Cow<'a, str>),
+    /// An array of so many.
+    List(usize),
+    /// An object of so many.
+    Map(usize),
+}
+
+/// Room for the tokens of a small text.
+const TOKENS_TYPICAL: usize = 32;
+
+/// Takes a script's JSON text apart: the tokens of one value.
+///
+/// # Errors
+/// [`JsonError::Text`], [`JsonError::Budget`].
+pub fn tokens<'a>(text: &'a [u8], meter: &dyn Meter) -> Result<Vec<Token<'a>>, JsonError> {
     let mut parser = serde_json::Deserializer::from_slice(text);
-    let refused = RefCell::new(None);
-    let nested = Nested { depth_left: DEPTH_MAX, meter, refused: &refused };
-    let value = nested.deserialize(&mut parser).map_err(|error| match refused.take() {
+    let mut taken = Taken {
+        tokens: Vec::with_capacity(TOKENS_TYPICAL),
+        meter,
+        refused: None,
+        depth_left: DEPTH_MAX,
+    };
+    let parsed = Next(&mut taken).deserialize(&mut parser);
+    parsed.map_err(|error| match taken.refused.take() {
         Some(refusal) => JsonError::Budget(refusal),
         None => JsonError::Text(error),
     })?;
     parser.end()?;
-    Ok(value)
+    Ok(taken.tokens)
 }
 
 /// Steps that one value costs, strings' bytes not counted.
-const VALUE_STEPS: u32 = 50;
+pub const VALUE_STEPS: u32 = 50;
 
-#[derive(Clone, Copy)]
-struct Nested<'a> {
+/// What a text was taken apart into so far.
+struct Taken<'a, 'm> {
+    tokens: Vec<Token<'a>>,
     depth_left: usize,
-    meter: &'a dyn Meter,
+    meter: &'m dyn Meter,
     /// Why the meter refused, which serde's error cannot carry.
-    refused: &'a RefCell<Option<HostError>>,
+    refused: Option<HostError>,
 }
 
-impl Nested<'_> {
-    /// Pays for a string.
-    fn text<E: serde::de::Error>(self, bytes: usize) -> Result<(), E> {
-        self.meter.hold(bytes).map_err(|refusal| self.refuse(refusal))
+impl<'a> Taken<'a, '_> {
+    /// Takes a token. Where there is no room for it, there is about to be twice as much, which is paid for.
+    fn take<E: serde::de::Error>(&mut self, token: Token<'a>) -> Result<(), E> {
+        let text_bytes = if let Token::Text(text) = &token { text.len() } else { 0 };
+        let is_full = self.tokens.len() == self.tokens.capacity();
+        let room_bytes = if is_full { self.tokens.len() * size_of::<Token<'_>>() } else { 0 };
+        self.paid(self.meter.hold(text_bytes + room_bytes))?;
+        self.tokens.push(token);
+        Ok(())
     }
 
-    fn refuse<E: serde::de::Error>(self, refusal: HostError) -> E {
-        let error = E::custom(&refusal);
-        self.refused.replace(Some(refusal));
-        error
+    fn paid<E: serde::de::Error>(&mut self, paid: Result<(), HostError>) -> Result<(), E> {
+        paid.map_err(|refusal| {
+            let error = E::custom(&refusal);
+            self.refused = Some(refusal);
+            error
+        })
     }
 
-    /// Pays for an item of a list or map that has room for `capacity` of them: when it is full, it
-    /// is about to double.
-    fn item<T, E: serde::de::Error>(self, list: &[T], capacity: usize) -> Result<(), E> {
-        if list.len() == capacity {
-            let bytes = capacity.max(4) * size_of::<T>();
-            self.meter.hold(bytes).map_err(|refusal| self.refuse(refusal))?;
-        }
-        self.meter.spend(VALUE_STEPS).map_err(|refusal| self.refuse(refusal))
-    }
-
-    fn inner<E: serde::de::Error>(self) -> Result<Self, E> {
-        let depth_left =
+    /// Takes a list or map, whose members `members` takes and counts.
+    fn nest<E: serde::de::Error>(
+        &mut self,
+        token: impl Fn(usize) -> Token<'a>,
+        members: impl FnOnce(&mut Self) -> Result<usize, E>,
+    ) -> Result<(), E> {
+        self.depth_left =
             self.depth_left.checked_sub(1).ok_or_else(|| E::custom(JsonError::Deep))?;
-        Ok(Self { depth_left, ..self })
+        let at = self.tokens.len();
+        self.take(token(0))?;
+        let count = members(self)?;
+        self.tokens[at] = token(count);
+        self.depth_left += 1;
+        Ok(())
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Nested<'_> {
-    type Value = Value;
+/// Takes the value that comes next.
+struct Next<'t, 'a, 'm>(&'t mut Taken<'a, 'm>);
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+impl<'de> DeserializeSeed<'de> for Next<'_, 'de, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Nested<'_> {
-    type Value = Value;
+impl<'de> Visitor<'de> for Next<'_, 'de, '_> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JSON")
     }
 
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Nil)
+    fn visit_unit<E: serde::de::Error>(self) -> Result<(), E> {
+        self.0.take(Token::Nil)
     }
 
-    fn visit_bool<E>(self, flag: bool) -> Result<Value, E> {
-        Ok(Value::Bool(flag))
+    fn visit_bool<E: serde::de::Error>(self, flag: bool) -> Result<(), E> {
+        self.0.take(Token::Flag(flag))
     }
 
-    fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
-        Ok(Value::Int(number))
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<(), E> {
+        self.0.take(Token::Whole(number))
     }
 
     #[allow(clippy::cast_precision_loss, reason = "scripts' numbers are doubles anyway")]
-    fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
-        Ok(i64::try_from(number).map_or(Value::Float(number as f64), Value::Int))
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<(), E> {
+        let whole = i64::try_from(number);
+        self.0.take(whole.map_or(Token::Number(number as f64), Token::Whole))
     }
 
-    fn visit_f64<E>(self, number: f64) -> Result<Value, E> {
-        Ok(Value::Float(number))
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<(), E> {
+        self.0.take(Token::Number(number))
     }
 
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Value, E> {
-        self.text(text.len())?;
-        Ok(Value::Bytes(Bytes::copy_from_slice(text.as_bytes())))
+    fn visit_borrowed_str<E: serde::de::Error>(self, text: &'de str) -> Result<(), E> {
+        self.0.take(Token::Text(Cow::Borrowed(text)))
     }
 
-    fn visit_string<E: serde::de::Error>(self, text: String) -> Result<Value, E> {
-        self.text(text.len())?;
-        Ok(Value::text(text))
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<(), E> {
+        self.0.take(Token::Text(Cow::Owned(text.to_owned())))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let inner = self.inner::<A::Error>()?;
-        let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(inner)? {
-            self.item(&list, list.capacity())?;
-            list.push(item);
-        }
-        Ok(Value::List(list))
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        self.0.nest(Token::List, |taken| {
+            let mut count = 0;
+            while items.next_element_seed(Next(taken))?.is_some() {
+                taken.paid(taken.meter.spend(VALUE_STEPS))?;
+                count += 1;
+            }
+            Ok(count)
+        })
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
-        let inner = self.inner::<A::Error>()?;
-        let mut map = Vec::new();
-        while let Some(name) = members.next_key::<String>()? {
-            self.text(name.len())?;
-            let member = members.next_value_seed(inner)?;
-            self.item(&map, map.capacity())?;
-            map.push((Bytes::from(name), member));
-        }
-        Ok(Value::Map(map))
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        self.0.nest(Token::Map, |taken| {
+            let mut count = 0;
+            // A name is a string: serde_json refuses all else.
+            while members.next_key_seed(Next(taken))?.is_some() {
+                members.next_value_seed(Next(taken))?;
+                taken.paid(taken.meter.spend(VALUE_STEPS))?;
+                count += 1;
+            }
+            Ok(count)
+        })
     }
 }
 

@@ -83,6 +83,9 @@ pub fn write_string_html(out: &mut Vec<u8>, text: &str) {
     write_escaped::<true>(out, text);
 }
 
+/// Bytes that are put together before they are appended.
+const PIECE_BYTES: usize = 256;
+
 fn write_escaped<const HTML: bool>(out: &mut Vec<u8>, text: &str) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let bytes = text.as_bytes();
@@ -99,47 +102,52 @@ fn write_escaped<const HTML: bool>(out: &mut Vec<u8>, text: &str) {
         out.push(b'"');
         return;
     }
-    let mut start = 0;
-    for (at, &byte) in bytes.iter().enumerate() {
-        let is_plain = byte >= b' '
-            && byte != b'"'
-            && byte != b'\\'
-            && !(HTML && matches!(byte, b'<' | b'>' | b'&' | 0xe2));
-        if is_plain || at < start {
+    // A text that is JSON itself has a quote every few bytes: those are escaped without a branch that
+    // the processor could guess wrong, and without a copy of each piece in between.
+    let (mut piece, mut length) = ([0; PIECE_BYTES], 0);
+    let mut rest = bytes;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if length + 2 > piece.len() {
+            out.extend_from_slice(&piece[..length]);
+            length = 0;
+        }
+        piece[length] = b'\\';
+        length += usize::from(byte == b'"' || byte == b'\\');
+        piece[length] = byte;
+        let is_rare = byte < b' ' || (HTML && matches!(byte, b'<' | b'>' | b'&' | 0xe2));
+        if !is_rare {
+            length += 1;
             continue;
         }
-        // U+2028 and U+2029 are E2 80 A8 and E2 80 A9; other characters may begin with E2, too.
-        let separator = match bytes.get(at..at + 3) {
-            Some([0xe2, 0x80, 0xa8]) => Some(b"\\u2028"),
-            Some([0xe2, 0x80, 0xa9]) => Some(b"\\u2029"),
-            _ if byte == 0xe2 => continue,
-            _ => None,
-        };
-        out.extend_from_slice(&bytes[start..at]);
-        start = at + 1;
-        if let Some(separator) = separator {
-            out.extend_from_slice(separator);
-            start = at + 3;
-            continue;
-        }
-        match byte {
-            b'"' => out.extend_from_slice(b"\\\""),
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            0x08 => out.extend_from_slice(b"\\b"),
-            0x0c => out.extend_from_slice(b"\\f"),
-            _ => {
-                out.extend_from_slice(b"\\u00");
-                out.extend_from_slice(&[
-                    HEX[usize::from(byte >> 4)],
-                    HEX[usize::from(byte & 0x0f)],
-                ]);
+        let digit = |half: u8| HEX[usize::from(half)];
+        let coded = [b'\\', b'u', b'0', b'0', digit(byte >> 4), digit(byte & 0x0f)];
+        let escape: &[u8] = match (byte, after) {
+            (b'\n', _) => b"\\n",
+            (b'\r', _) => b"\\r",
+            (b'\t', _) => b"\\t",
+            (0x08, _) => b"\\b",
+            (0x0c, _) => b"\\f",
+            (0xe2, [0x80, 0xa8, after @ ..]) => {
+                rest = after;
+                b"\\u2028"
             }
-        }
+            (0xe2, [0x80, 0xa9, after @ ..]) => {
+                rest = after;
+                b"\\u2029"
+            }
+            // Another character that begins so.
+            (0xe2, _) => {
+                length += 1;
+                continue;
+            }
+            _ => &coded,
+        };
+        out.extend_from_slice(&piece[..length]);
+        length = 0;
+        out.extend_from_slice(escape);
     }
-    out.extend_from_slice(&bytes[start..]);
+    out.extend_from_slice(&piece[..length]);
     out.push(b'"');
 }
 
