@@ -5,14 +5,14 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use game::guest::{Ask, Host, LogLevel};
+use game::guest::{Ask, Host, HostError, LogLevel};
 use game::host::{Args, HostFunction, Ran, RunResult};
 use game::value::Value;
 use mlua::chunk::ChunkMode;
 use mlua::state::{GcIncParams, GcMode};
 use mlua::{Function, Lua, LuaOptions, LuaString, MultiValue, StdLib, Table, Value as LuaValue};
 use smallvec::SmallVec;
-use tables::ConvertError;
+use tables::{Arguments, ConvertError, Native};
 
 use crate::budget::{self, HeldMemory, VmMemory, VmMeter};
 use crate::failure::PRELUDE;
@@ -337,9 +337,9 @@ fn native_function(
         "find" => lua.create_function(move |lua, name: LuaString| {
             let name = name.to_str()?;
             let Some(function) = game::host::find(&name) else { return Ok((None, false, None)) };
-            let asks = function.asks() || runs_elsewhere(function, purpose);
+            let bound = Bound::new(function, purpose);
             let short_way = json::short_way(lua, function.name)?;
-            Ok((Some(bind(lua, function, purpose)?), asks, short_way))
+            Ok((Some(tables::function(lua, bound)?), bound.asks, short_way))
         }),
         "part" => lua.create_function(|lua, name: LuaString| match &*name.as_bytes() {
             b"calls" => Part::Calls.load(lua),
@@ -406,41 +406,66 @@ fn collectgarbage(lua: &Lua, option: Option<LuaString>) -> mlua::Result<f64> {
     Ok(0.0)
 }
 
-/// A host function as Lua sees it: returns true and its results, or false and the error's text.
-/// What is passed beyond its arguments is left alone, as Lua does. One that asks is told first
-/// whether the call may wait: then it returns nothing, and the prelude lets the coroutine yield.
-fn bind(lua: &Lua, function: &'static HostFunction, purpose: Purpose) -> mlua::Result<Function> {
-    let runs_elsewhere = runs_elsewhere(function, purpose);
-    let asks = function.asks() || runs_elsewhere;
-    lua.create_function(move |lua, mut values: MultiValue| {
-        let may_wait =
-            asks && values.pop_front().is_some_and(|value| value == LuaValue::Boolean(true));
-        let meter = VmMeter::new(lua);
-        let mut values_read: SmallVec<[Value; 6]> = SmallVec::new();
-        for (index, (value, argument)) in values.iter().zip(function.arguments()).enumerate() {
+/// A host function as Lua sees it. What is passed beyond its arguments is left alone, as Lua does. One that
+/// asks is told first whether the call may wait: then it returns nothing, and the prelude lets the coroutine yield.
+#[derive(Clone, Copy, Debug)]
+struct Bound {
+    function: &'static HostFunction,
+    asks: bool,
+    runs_elsewhere: bool,
+}
+
+impl Bound {
+    fn new(function: &'static HostFunction, purpose: Purpose) -> Self {
+        let runs_elsewhere = runs_elsewhere(function, purpose);
+        Self { function, asks: function.asks() || runs_elsewhere, runs_elsewhere }
+    }
+
+    /// Its arguments as plain data.
+    fn read(
+        self,
+        arguments: &Arguments<'_>,
+        meter: &VmMeter<'_>,
+    ) -> Result<SmallVec<[Value; 6]>, HostError> {
+        let mut values = SmallVec::new();
+        let passed = usize::from(self.asks)..arguments.count();
+        for (index, (place, argument)) in passed.zip(self.function.arguments()).enumerate() {
             let wrong = |what: &str| {
-                let args = Args { function: function.name, values: &[], meter: &meter };
-                refused(lua, &args.wrong(index, what).message)
+                let args = Args { function: self.function.name, values: &[], meter };
+                Err(args.wrong(index, what))
             };
-            match (tables::from_lua_counted(lua, value, &meter), argument.mixed) {
+            match (arguments.read(place, meter), argument.mixed) {
                 (Ok((_, 1..)), Some(refusal)) => return wrong(refusal),
                 (Ok((value, left_out)), _) => {
                     if left_out > 0 {
-                        warn_of_members(function.name, left_out);
+                        warn_of_members(self.function.name, left_out);
                     }
-                    values_read.push(value);
+                    values.push(value);
                 }
-                (Err(ConvertError::Budget(refusal)), _) => return refused(lua, &refusal.message),
+                (Err(ConvertError::Budget(refusal)), _) => return Err(refusal),
                 (Err(error), _) => return wrong(&error.to_string()),
             }
         }
+        Ok(values)
+    }
+}
+
+impl Native for Bound {
+    fn call(self, lua: &Lua, arguments: &Arguments<'_>) -> Option<RunResult> {
+        let Self { function, asks, runs_elsewhere } = self;
+        let may_wait = asks && arguments.count() > 0 && arguments.is_true(0);
+        let meter = VmMeter::new(lua);
+        let values = match self.read(arguments, &meter) {
+            Ok(values) => values,
+            Err(refusal) => return Some(Err(refusal)),
+        };
         if may_wait && runs_elsewhere {
-            let (values, allowance) = (values_read.into_vec(), budget::allowance(lua));
+            let (values, allowance) = (values.into_vec(), budget::allowance(lua));
             let ask = Ask::Run { function: function.name, values, allowance };
             lend::put_asked(lend::Asked { function, ask });
-            return Ok(MultiValue::new());
+            return None;
         }
-        let args = Args { function: function.name, values: &values_read, meter: &meter };
+        let args = Args { function: function.name, values: &values, meter: &meter };
         let is_long = meter.holds_much();
         let run = |host: &mut dyn Host| {
             if is_long {
@@ -459,15 +484,13 @@ fn bind(lua: &Lua, function: &'static HostFunction, purpose: Purpose) -> mlua::R
             }
         };
         match lend::host(run) {
-            Some(Ok(None)) => Ok(MultiValue::new()),
-            Some(Ok(Some(returns))) => results(lua, Ok(returns)),
-            Some(Err(error)) => results(lua, Err(error)),
-            None => refused(lua, "no host to call"),
+            Some(result) => result.transpose(),
+            None => Some(Err(HostError::new("no host to call"))),
         }
-    })
+    }
 }
 
-/// What a host function comes to, as the prelude reads it.
+/// What a host function comes to whose answer was waited for, as the prelude reads it.
 pub(crate) fn results(lua: &Lua, result: RunResult) -> mlua::Result<MultiValue> {
     match result {
         Ok(returns) => {
@@ -478,7 +501,10 @@ pub(crate) fn results(lua: &Lua, result: RunResult) -> mlua::Result<MultiValue> 
             }
             Ok(results)
         }
-        Err(error) => refused(lua, &error.message),
+        Err(error) => {
+            let text = LuaValue::String(lua.create_string(error.message.as_bytes())?);
+            Ok(MultiValue::from_iter([LuaValue::Boolean(false), text]))
+        }
     }
 }
 
@@ -503,9 +529,4 @@ fn warn_of_members(function: &str, count: usize) {
             host.log(LogLevel::Warn, &text);
         }
     });
-}
-
-fn refused(lua: &Lua, text: &str) -> mlua::Result<MultiValue> {
-    let text = LuaValue::String(lua.create_string(text)?);
-    Ok(MultiValue::from_iter([LuaValue::Boolean(false), text]))
 }

@@ -26,6 +26,7 @@
 
 mod json;
 mod memory;
+mod native;
 
 use std::ffi::{c_int, c_void};
 use std::slice;
@@ -35,12 +36,12 @@ use game::guest::HostError;
 use game::host::Meter;
 use game::pairs::Pairs;
 use game::value::{TABLE_DEPTH_MAX, Value};
-use mlua::state::RawLua;
-use mlua::{FromLua as _, IntoLua as _, Lua, Table, Value as LuaValue, ffi, lua_State};
+use mlua::{IntoLua as _, Lua, Table, Value as LuaValue, ffi, lua_State};
 use thiserror::Error;
 
 pub use crate::json::{Payer, json_decode, json_encode};
 pub use crate::memory::{CATEGORIES, category_bytes, set_category};
+pub use crate::native::{Arguments, Native, function};
 
 /// Values in one conversion, those in tables counted wherever they appear: a table that holds
 /// itself a thousand times over must not become a billion values.
@@ -82,7 +83,6 @@ const VALUE_STEPS: u32 = 50;
 const LIST_INDEX_MAX: i64 = 67_108_864;
 
 struct Reader<'a> {
-    lua: &'a Lua,
     values_left: usize,
     bytes_left: usize,
     unnamed_count: usize,
@@ -107,9 +107,8 @@ pub fn from_lua_counted(
     value: &LuaValue,
     meter: &dyn Meter,
 ) -> Result<(Value, usize), ConvertError> {
-    let (values_left, bytes_left) = (VALUES_MAX, BYTES_MAX);
-    let mut reader = Reader { lua, values_left, bytes_left, unnamed_count: 0, meter };
-    let value = reader.outermost(value)?;
+    let mut reader = Reader::new(meter);
+    let value = reader.outermost(lua, value)?;
     Ok((value, reader.unnamed_count))
 }
 
@@ -167,9 +166,13 @@ unsafe fn look<'a>(state: *mut lua_State, index: c_int) -> Found<'a> {
 /// needs.
 const LEVEL_SLOTS: c_int = 5;
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn new(meter: &'a dyn Meter) -> Self {
+        Self { values_left: VALUES_MAX, bytes_left: BYTES_MAX, unnamed_count: 0, meter }
+    }
+
     /// A value that is nobody's member. A table is put on the stack, which is left as it was.
-    fn outermost(&mut self, value: &LuaValue) -> Result<Value, ConvertError> {
+    fn outermost(&mut self, lua: &Lua, value: &LuaValue) -> Result<Value, ConvertError> {
         let LuaValue::Table(table) = value else {
             return self.scalar(match value {
                 LuaValue::Nil => Found::Nil,
@@ -178,43 +181,77 @@ impl Reader<'_> {
                 LuaValue::Number(number) => Found::Number(*number),
                 LuaValue::String(text) => return self.scalar(Found::Text(&text.as_bytes())),
                 LuaValue::Function(function) => Found::Function(function.to_pointer()),
+                // To Lua it is.
+                LuaValue::Error(_) => return Err(ConvertError::Kind("userdata")),
                 other => return Err(ConvertError::Kind(other.type_name())),
             });
         };
-        self.values_left -= 1;
-        self.lua.exec_raw_lua(|raw| {
+        lua.exec_raw_lua(|raw| {
             let state = raw.state();
-            // SAFETY: the VM is locked here, by whoever runs or by us, and the room is asked for.
-            let top = unsafe {
+            // SAFETY: the VM is locked here, by whoever runs or by us, and the room is asked for. What is above `top` is
+            // this function's, whatever became of it.
+            unsafe {
                 room(state)?;
                 let top = ffi::lua_gettop(state);
                 table.push_into_stack(raw)?;
-                top
-            };
-            // SAFETY: the table is on top. What is above `top` is this function's, whatever became of it.
-            unsafe {
-                let value = self.table(raw, TABLE_DEPTH_MAX - 1);
+                let value = self.outer_table(state);
                 ffi::lua_settop(state, top);
                 value
             }
         })
     }
 
+    /// The value at `index` of the stack, which is left as it was.
+    ///
+    /// # Safety
+    /// As for [`look`].
+    unsafe fn at(&mut self, state: *mut lua_State, index: c_int) -> Result<Value, ConvertError> {
+        // SAFETY: it stays there while it is looked at, and the room for a table's copy is asked for.
+        unsafe {
+            match look(state, index) {
+                Found::Table => {
+                    room(state)?;
+                    let top = ffi::lua_gettop(state);
+                    ffi::lua_pushvalue(state, index);
+                    let value = self.outer_table(state);
+                    ffi::lua_settop(state, top);
+                    value
+                }
+                Found::Other => Err(kind(state, index)),
+                found => self.scalar(found),
+            }
+        }
+    }
+
+    /// The table on top of the stack, which is nobody's member.
+    ///
+    /// # Safety
+    /// As for [`Self::table`].
+    unsafe fn outer_table(&mut self, state: *mut lua_State) -> Result<Value, ConvertError> {
+        self.values_left -= 1;
+        // SAFETY: as the caller says.
+        unsafe { self.table(state, TABLE_DEPTH_MAX - 1) }
+    }
+
     /// The value on top of the stack, a member of a table.
     ///
     /// # Safety
     /// There is one.
-    unsafe fn member(&mut self, raw: &RawLua, depth_left: usize) -> Result<Value, ConvertError> {
+    unsafe fn member(
+        &mut self,
+        state: *mut lua_State,
+        depth_left: usize,
+    ) -> Result<Value, ConvertError> {
         self.values_left = self.values_left.checked_sub(1).ok_or(ConvertError::Large)?;
         // SAFETY: the value stays on top while it is looked at.
-        match unsafe { look(raw.state(), -1) } {
+        match unsafe { look(state, -1) } {
             Found::Table => {
                 let depth_left = depth_left.checked_sub(1).ok_or(ConvertError::Deep)?;
                 // SAFETY: the table is on top.
-                unsafe { self.table(raw, depth_left) }
+                unsafe { self.table(state, depth_left) }
             }
             // SAFETY: as above.
-            Found::Other => Err(unsafe { kind(raw, -1) }),
+            Found::Other => Err(unsafe { kind(state, -1) }),
             found => self.scalar(found),
         }
     }
@@ -243,8 +280,11 @@ impl Reader<'_> {
     ///
     /// # Safety
     /// There is one.
-    unsafe fn table(&mut self, raw: &RawLua, depth_left: usize) -> Result<Value, ConvertError> {
-        let state = raw.state();
+    unsafe fn table(
+        &mut self,
+        state: *mut lua_State,
+        depth_left: usize,
+    ) -> Result<Value, ConvertError> {
         let mut list = List::default();
         let mut members = Vec::new();
         // SAFETY: the table is on top, and the room for key and member is asked for.
@@ -267,13 +307,13 @@ impl Reader<'_> {
             unsafe {
                 match look(state, -2) {
                     Found::Whole(index @ 1..LIST_INDEX_MAX) => {
-                        let member = self.member(raw, depth_left)?;
+                        let member = self.member(state, depth_left)?;
                         list.add(usize::try_from(index).unwrap_or(usize::MAX), member);
                     }
                     key => {
                         self.meter.hold(size_of::<(Bytes, Value)>())?;
-                        let name = self.name(&key).ok_or_else(|| kind(raw, -2))??;
-                        members.push((name, self.member(raw, depth_left)?));
+                        let name = self.name(&key).ok_or_else(|| kind(state, -2))??;
+                        members.push((name, self.member(state, depth_left)?));
                     }
                 }
                 ffi::lua_settop(state, -3);
@@ -314,16 +354,23 @@ unsafe fn room(state: *mut lua_State) -> mlua::Result<()> {
     Ok(())
 }
 
-/// Why what is at `index` of the stack cannot be converted, in mlua's words.
+/// Why what is at `index` of the stack cannot be converted.
 ///
 /// # Safety
 /// As for [`look`].
-unsafe fn kind(raw: &RawLua, index: c_int) -> ConvertError {
-    // SAFETY: there is something, and room for what mlua does with it.
-    match unsafe { LuaValue::from_stack(index, raw) } {
-        Ok(value) => ConvertError::Kind(value.type_name()),
-        Err(error) => error.into(),
-    }
+unsafe fn kind(state: *mut lua_State, index: c_int) -> ConvertError {
+    // SAFETY: it reads what is there.
+    ConvertError::Kind(match unsafe { ffi::lua_type(state, index) } {
+        ffi::LUA_TNIL => "nil",
+        ffi::LUA_TBOOLEAN => "boolean",
+        ffi::LUA_TLIGHTUSERDATA => "lightuserdata",
+        ffi::LUA_TTABLE => "table",
+        ffi::LUA_TFUNCTION => "function",
+        ffi::LUA_TTHREAD => "thread",
+        ffi::LUA_TVECTOR => "vector",
+        ffi::LUA_TBUFFER => "buffer",
+        _ => "userdata",
+    })
 }
 
 /// A list while its members come: those in order, and those after a hole.

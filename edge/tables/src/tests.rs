@@ -77,6 +77,7 @@ fn read(
             return Ok(Value::text(format!("function: {:p}", function.to_pointer())));
         }
         LuaValue::Table(table) => table,
+        LuaValue::Error(_) => return Err(ConvertError::Kind("userdata")),
         other => return Err(ConvertError::Kind(other.type_name())),
     };
     let depth_left = depth_left.checked_sub(1).ok_or(ConvertError::Deep)?;
@@ -96,6 +97,7 @@ fn read(
             LuaValue::Integer(number) => Bytes::from(number.to_string()),
             LuaValue::Number(number) => Bytes::from(number.to_string()),
             LuaValue::Boolean(flag) => Bytes::from(flag.to_string()),
+            LuaValue::Error(_) => return Err(ConvertError::Kind("userdata")),
             other => return Err(ConvertError::Kind(other.type_name())),
         };
         members.push((name, read(&member, meter, (depth_left, left_out))?));

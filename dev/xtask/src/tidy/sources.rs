@@ -59,6 +59,7 @@ const UNSAFE: &[&str] = &[
     "edge/tables/src/json.rs",
     "edge/tables/src/lib.rs",
     "edge/tables/src/memory.rs",
+    "edge/tables/src/native.rs",
     "edge/tables/src/tests.rs",
 ];
 
