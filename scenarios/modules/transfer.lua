@@ -1,6 +1,7 @@
 -- A bank: the `bench_transfer` function moves one coin from an account to another one, as one
 -- transaction, and answers when that is durable. Accounts are objects of the storage; one that is not
--- there yet has 1,000 coins. `bench_write` writes one new object, and no more.
+-- there yet has 1,000 coins. `bench_write` writes one new object, and no more; `bench_write_ordered` one whose key
+-- comes after those before.
 --
 -- Nakama's storage has no transaction over a read and a write, but objects have versions: a write
 -- says which one it has read, and if the object has changed since, nothing is written and the
@@ -116,17 +117,27 @@ local function total(context, payload)
   return nk.json_encode({ accounts = accounts, coins = coins })
 end
 
-local function write(context, payload)
+local function write_object(key, payload)
   nk.storage_write({
     {
-      collection = "bench", key = nk.uuid_v4(), user_id = SYSTEM,
+      collection = "bench", key = key, user_id = SYSTEM,
       value = { payload = payload }, permission_read = 0, permission_write = 0,
     },
   })
   return payload
 end
 
+local function write(context, payload)
+  return write_object(nk.uuid_v4(), payload)
+end
+
+-- Keys that begin with the time come in order, so that an object goes where the last one went.
+local function write_ordered(context, payload)
+  return write_object(nk.time() .. "-" .. nk.uuid_v4(), payload)
+end
+
 nk.register_rpc(transfer, "bench_transfer")
 nk.register_rpc(fill, "bench_transfer_fill")
 nk.register_rpc(total, "bench_transfer_total")
 nk.register_rpc(write, "bench_write")
+nk.register_rpc(write_ordered, "bench_write_ordered")

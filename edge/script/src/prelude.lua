@@ -128,7 +128,7 @@ setmetatable(nk, {
         return found
       end
     end
-    local raw, asks, short_way = native.find(name)
+    local raw, asks, fast_path = native.find(name)
     if not raw then
       return nil
     end
@@ -139,9 +139,9 @@ setmetatable(nk, {
       bound = function(...)
         return finish(answered(raw(late_count == 0 and isyieldable(), ...)))
       end
-    elseif short_way then
+    elseif fast_path then
       bound = function(...)
-        local is_done, value = short_way(...)
+        local is_done, value = fast_path(...)
         if is_done then
           return value
         end

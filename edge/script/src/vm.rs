@@ -338,8 +338,8 @@ fn native_function(
             let name = name.to_str()?;
             let Some(function) = game::host::find(&name) else { return Ok((None, false, None)) };
             let bound = Bound::new(function, purpose);
-            let short_way = json::short_way(lua, function.name)?;
-            Ok((Some(tables::function(lua, bound)?), bound.asks, short_way))
+            let fast_path = json::fast_path(lua, function.name)?;
+            Ok((Some(tables::function(lua, bound)?), bound.asks, fast_path))
         }),
         "part" => lua.create_function(|lua, name: LuaString| match &*name.as_bytes() {
             b"calls" => Part::Calls.load(lua),

@@ -1,5 +1,5 @@
-//! `json_encode` and `json_decode` as functions of C, without the host's values between: text is written from what is
-//! on the VM's stack, and what a text was taken apart into is put onto it.
+//! The fast path of `json_encode` and `json_decode`, as functions of C, without the host's values between: text is written
+//! from what is on the VM's stack, and what a text was taken apart into is put onto it.
 //!
 //! ```text
 //! json_encode  a value on the stack ─▶ walked with lua_rawiter ─▶ text         of what is simple
@@ -7,12 +7,14 @@
 //! ```
 //!
 //! Simple is a flag, a finite number, a string, a list whose items come in order and without holes, a table whose keys
-//! are all strings. All else (mixed tables, numbers for names, functions, what is too deep or too large, what the meter
-//! refuses) is left to [`from_lua`](crate::from_lua) and `game::host::json`, which know the rules and word the refusals.
+//! are all strings; of a text of 64 KiB at most, so that little is held outside the VM, and nobody waits for it. All else (mixed
+//! tables, numbers for names, functions, what is too deep or too large, what the meter refuses) is left to
+//! [`from_lua`](crate::from_lua) and `game::host::json`, which know the rules and word the refusals.
 //! Not here: how numbers and strings are written.
 //!
-//! What holds for a function of C: an error of Luau (no memory) leaves its frame as a C++ exception, on which what it
-//! owns is dropped, as these frames unwind. It may do so where a value is pushed; nothing half made is held there.
+//! What holds for a function of C: an error of Luau (no memory) leaves its frame as a C++ exception, by which what it
+//! owns is dropped, as these frames unwind. It may do so where a value is pushed; nothing half made is held there. A panic of
+//! ours would leave Luau's own state as it was in the call: it ends the process, by the program's hook.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -23,17 +25,20 @@ use game::value::DEPTH_MAX;
 use mlua::{Function, Lua, ffi, lua_State};
 use smallvec::SmallVec;
 
-use crate::{BYTES_MAX, Found, VALUES_MAX, look, new_table, push_text, room};
+use crate::{Found, look, new_table, push_text, room};
 
 /// Steps that one value costs: as much as to read it and to write it.
 const VALUE_STEPS: u32 = crate::VALUE_STEPS + json::VALUE_STEPS;
 
-/// Bytes that a number takes at most, as -1.7976931348623157e308.
-const NUMBER_BYTES: usize = 24;
+/// Bytes of a text, from which on it is left to the slow path, which lets writers go on meanwhile.
+const FAST_BYTES: usize = 64 * 1024;
+
+/// Bytes that a member of a table adds to its name: two quotes, a colon, a comma.
+const MEMBER_BYTES: usize = 4;
 
 /// Whose memory and time the functions here take.
-pub trait Payer: 'static {
-    /// Knows it of the running call.
+pub trait Metering: 'static {
+    /// Knows it of the running call. It runs nothing in the VM: what it is asked about lies on its stack.
     type Meter<'a>: Meter;
 
     /// That of what runs in `lua`.
@@ -44,47 +49,50 @@ pub trait Payer: 'static {
 ///
 /// # Errors
 /// The VM has no memory for it.
-pub fn json_encode<P: Payer>(lua: &Lua) -> mlua::Result<Function> {
-    // SAFETY: it keeps to what holds for functions of C (below).
-    unsafe { lua.create_c_function(encode::<P>) }
+pub fn json_encode<M: Metering>(lua: &Lua) -> mlua::Result<Function> {
+    // SAFETY: it keeps to what holds for functions of C (above).
+    unsafe { lua.create_c_function(encode::<M>) }
 }
 
 /// A function that returns true and the value of its argument, a JSON text, or nothing if it is none.
 ///
 /// # Errors
 /// The VM has no memory for it.
-pub fn json_decode<P: Payer>(lua: &Lua) -> mlua::Result<Function> {
+pub fn json_decode<M: Metering>(lua: &Lua) -> mlua::Result<Function> {
     // SAFETY: as above.
-    unsafe { lua.create_c_function(decode::<P>) }
+    unsafe { lua.create_c_function(decode::<M>) }
 }
 
-unsafe extern "C-unwind" fn encode<P: Payer>(state: *mut lua_State) -> c_int {
+unsafe extern "C-unwind" fn encode<M: Metering>(state: *mut lua_State) -> c_int {
     // SAFETY: Luau calls it with the thread that runs, whose stack holds the arguments and has room for twenty values;
     // the VM is one of mlua's.
     unsafe {
-        let meter = P::meter(Lua::get_or_init_from_ptr(state));
+        let meter = M::meter(Lua::get_or_init_from_ptr(state));
         ffi::lua_settop(state, 1);
         let mut out = WRITTEN.take();
         out.clear();
-        let mut writer = Writer { meter: &meter, out: &mut out, values_left: VALUES_MAX };
+        let mut writer = Writer { meter: &meter, out: &mut out };
         let is_written = matches!(writer.member(state, DEPTH_MAX), Ok(true));
         if is_written {
             ffi::lua_pushboolean(state, 1);
             push_text(state, &out);
         }
-        if out.capacity() <= KEPT_BYTES {
+        if out.capacity() <= FAST_BYTES {
             WRITTEN.set(out);
         }
         if is_written { 2 } else { 0 }
     }
 }
 
-unsafe extern "C-unwind" fn decode<P: Payer>(state: *mut lua_State) -> c_int {
+unsafe extern "C-unwind" fn decode<M: Metering>(state: *mut lua_State) -> c_int {
     // SAFETY: as in `encode`. The text stays on the stack, below what is made of it.
     unsafe {
-        let meter = P::meter(Lua::get_or_init_from_ptr(state));
+        let meter = M::meter(Lua::get_or_init_from_ptr(state));
         ffi::lua_settop(state, 1);
         let Found::Text(text) = look(state, 1) else { return 0 };
+        if text.len() > FAST_BYTES {
+            return 0;
+        }
         let Ok(tokens) = json::tokens(text, &meter) else { return 0 };
         ffi::lua_pushboolean(state, 1);
         push_token(state, &tokens, 0);
@@ -97,13 +105,9 @@ thread_local! {
     static WRITTEN: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Bytes that a thread keeps at most for the next text.
-const KEPT_BYTES: usize = 64 * 1024;
-
 struct Writer<'a> {
     meter: &'a dyn Meter,
     out: &'a mut Vec<u8>,
-    values_left: usize,
 }
 
 impl Writer<'_> {
@@ -174,7 +178,7 @@ impl Writer<'_> {
     unsafe fn map(&mut self, state: *mut lua_State, depth_left: usize) -> Result<bool, JsonError> {
         // Of each member its name, which the table keeps where it is, and from where `lua_rawiter` comes to it.
         let mut names: SmallVec<[(&[u8], c_int); 16]> = SmallVec::new();
-        let mut next = 0;
+        let (mut next, mut bytes) = (0, self.out.len());
         loop {
             // SAFETY: the table is on top; key and member are taken away at once.
             unsafe {
@@ -184,10 +188,14 @@ impl Writer<'_> {
                     break;
                 }
                 let Found::Text(name) = look(state, -2) else { return Ok(false) };
+                bytes += name.len() + MEMBER_BYTES;
+                if bytes > FAST_BYTES {
+                    return Ok(false);
+                }
                 names.push((name, from));
                 ffi::lua_settop(state, -3);
             }
-            self.meter.hold(size_of::<(&[u8], c_int)>())?;
+            self.meter.spend(json::VALUE_STEPS)?;
         }
         names.sort_unstable();
         self.out.push(b'{');
@@ -217,35 +225,27 @@ impl Writer<'_> {
         state: *mut lua_State,
         depth_left: usize,
     ) -> Result<bool, JsonError> {
-        let Some(values_left) = self.values_left.checked_sub(1) else { return Ok(false) };
-        self.values_left = values_left;
         self.meter.spend(VALUE_STEPS)?;
-        if self.out.len() > BYTES_MAX {
+        if self.out.len() > FAST_BYTES {
             return Ok(false);
         }
         // SAFETY: it stays on top while it is looked at.
         match unsafe { look(state, -1) } {
             Found::Flag(flag) => self.out.extend_from_slice(if flag { b"true" } else { b"false" }),
-            Found::Whole(number) => self.number(|out| json::write_whole(number, out))?,
+            Found::Whole(number) => json::write_whole(number, self.out)?,
             // Negative zero is written without its sign.
-            Found::Number(0.0) => self.number(|out| json::write_whole(0, out))?,
-            Found::Number(number) if number.is_finite() => {
-                self.number(|out| json::write_float(number, out))?;
+            Found::Number(0.0) => json::write_whole(0, self.out)?,
+            Found::Number(number) if number.is_finite() => json::write_float(number, self.out)?,
+            Found::Text(text) if self.out.len() + text.len() <= FAST_BYTES => {
+                json::write_text(text, self.out, self.meter)?;
             }
-            Found::Text(text) => json::write_text(text, self.out, self.meter)?,
             // SAFETY: the table is on top.
             Found::Table => return unsafe { self.table(state, depth_left) },
-            Found::Number(_) | Found::Nil | Found::Function(_) | Found::Other => return Ok(false),
+            Found::Number(_) | Found::Text(_) | Found::Nil | Found::Function(_) | Found::Other => {
+                return Ok(false);
+            }
         }
         Ok(true)
-    }
-
-    fn number(
-        &mut self,
-        write: impl FnOnce(&mut Vec<u8>) -> Result<(), JsonError>,
-    ) -> Result<(), JsonError> {
-        self.meter.hold(NUMBER_BYTES)?;
-        write(self.out)
     }
 }
 

@@ -9,15 +9,16 @@
 //! ```
 //!
 //! Through mlua each member is a frame of its own, or a reference that is made and given back: a dozen
-//! times what the member costs. For the same reason here: JSON without values between (`json`), and what a VM takes
-//! for whom ([`set_category`]).
+//! times what the member costs. For the same reason here: functions that Lua calls with plain data (`native`), JSON
+//! without values between (`json`), and what a VM takes for whom ([`set_category`]).
 //! Not here: what becomes of the values, and the memory and time that a
 //! conversion may take, which its [`Meter`] knows.
 //!
 //! A crate of its own because Luau's stack is reached by `unsafe` functions of C. What holds for all of
 //! them here: errors of Luau are C++ exceptions, and leave our frames as they leave mlua's own. Where one
-//! can be raised (`push`, within the protected frame) only borrowed data is on those frames; where owned data
-//! is on them (`Reader`), no function is called that can raise one; `json` says what holds for its own.
+//! can be raised within mlua's protected frame (`push`) only borrowed data is on the frames in between; where data is
+//! half made (`Reader`), no function is called that can raise one; what functions of C own while they push is dropped
+//! (`native`, `json`).
 //!
 //! Source: nakama 3.40, `server/runtime_lua_context.go`, `RuntimeLuaConvertLuaValue`; luau 0.740,
 //! `VM/src/lapi.cpp`.
@@ -39,7 +40,7 @@ use game::value::{TABLE_DEPTH_MAX, Value};
 use mlua::{IntoLua as _, Lua, Table, Value as LuaValue, ffi, lua_State};
 use thiserror::Error;
 
-pub use crate::json::{Payer, json_decode, json_encode};
+pub use crate::json::{Metering, json_decode, json_encode};
 pub use crate::memory::{CATEGORIES, category_bytes, set_category};
 pub use crate::native::{Arguments, Native, function};
 
@@ -532,8 +533,8 @@ unsafe fn push_lists(state: *mut lua_State, pairs: &Pairs) {
 /// Puts a value on top of the stack.
 ///
 /// # Safety
-/// As for [`look`]. It is within a protected call, as it raises errors of Luau: no memory, no room on the
-/// stack. So nothing that has to be dropped may be on the frames here.
+/// As for [`look`]. It is within a protected call or a function of C, as it raises errors of Luau: no memory, no
+/// room on the stack. So nothing half made may be on the frames here.
 unsafe fn push(state: *mut lua_State, value: &Value) {
     #[allow(clippy::cast_precision_loss, reason = "Lua's numbers are doubles")]
     // SAFETY: within a protected call, and the room is asked for below.

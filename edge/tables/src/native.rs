@@ -6,11 +6,11 @@
 //! ```
 //!
 //! They are functions of C. Through mlua an argument would be a reference that is made and given back, and a table among
-//! the results a protected frame of its own: half a microsecond for a function that takes a list and gives one.
-//! Not here: what the functions do, and who raises the error (the prelude, which knows whose line it is).
+//! the results a protected frame of its own. Not here: what the functions do, and who raises the error (the prelude, which knows whose line it is).
 //!
 //! What holds for a function of C: an error of Luau (no memory) may leave its frame as a C++ exception where results
-//! are pushed. The frame unwinds, so what it owns is dropped; nothing is borrowed from others there.
+//! are pushed. The frame unwinds, so what it owns is dropped; nothing is borrowed from others there. A panic of ours would
+//! leave Luau's own state as it was in the call: it ends the process, by the program's hook.
 
 use std::ffi::c_int;
 use std::marker::PhantomData;
@@ -23,8 +23,9 @@ use mlua::{Function, Lua, ffi, lua_State};
 use crate::{ConvertError, Found, Reader, look, push, push_text};
 
 /// What a function is: the same for all calls, and without anything to drop.
-pub trait Native: Copy + 'static {
-    /// Does what it does. `None` if there is no result yet: then it returns nothing.
+pub trait Native: Copy + Send + 'static {
+    /// Does what it does. `None` if there is no result yet: then it returns nothing. It runs nothing in the VM: what
+    /// mlua takes for the running thread is the one that called from outside.
     fn call(self, lua: &Lua, arguments: &Arguments<'_>) -> Option<RunResult>;
 }
 

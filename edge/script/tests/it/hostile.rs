@@ -387,8 +387,8 @@ fn what_a_call_holds_outside_its_vm_counts() {
     for body in [
         "nk.base16_encode(('x'):rep(5e6))",
         "nk.base64_encode(('x'):rep(6e6))",
-        "nk.json_decode('[' .. ('1,'):rep(6e5) .. '1]')",
-        "nk.json_encode(('\\1'):rep(2500000))",
+        "nk.json_decode('[' .. ('1,'):rep(4e5) .. '1]')",
+        "nk.json_encode(('\\1'):rep(2200000))",
         "nk.localcache_put('k', ('x'):rep(9e6))",
     ] {
         let (kind, message, _) = ends(body, roomy());

@@ -1,4 +1,4 @@
-//! The short ways of JSON beside the long ones, on random values and texts; and what happens where memory, depth, size or
+//! The fast paths of JSON beside the slow ones, on random values and texts; and what happens where memory, depth, size or
 //! the meter's patience end.
 
 use std::cell::Cell;
@@ -9,7 +9,7 @@ use game::host::{Meter, Unmetered, json};
 use game::value::{DEPTH_MAX, Value};
 use mlua::{Function, Lua, LuaString, Value as LuaValue};
 
-use super::{KEPT_BYTES, Payer, WRITTEN, json_decode, json_encode};
+use super::{FAST_BYTES, Metering, WRITTEN, json_decode, json_encode};
 use crate::tests::{nested, plain, wild};
 use crate::{from_lua, from_lua_counted, to_lua};
 
@@ -51,7 +51,7 @@ impl Meter for Patient {
     }
 }
 
-impl Payer for Patient {
+impl Metering for Patient {
     type Meter<'a> = Self;
 
     fn meter(_lua: &Lua) -> Self {
@@ -60,9 +60,9 @@ impl Payer for Patient {
     }
 }
 
-/// The result of a short way, `None` where it leaves the argument to the long one.
-fn short(way: &Function, argument: &LuaValue) -> mlua::Result<Option<LuaValue>> {
-    let (is_done, result) = way.call::<(Option<bool>, LuaValue)>(argument)?;
+/// The result of a fast path, `None` where it leaves the argument to the slow one.
+fn fast(path: &Function, argument: &LuaValue) -> mlua::Result<Option<LuaValue>> {
+    let (is_done, result) = path.call::<(Option<bool>, LuaValue)>(argument)?;
     assert!(is_done.unwrap_or(true) && (is_done.is_some() || result.is_nil()));
     Ok(is_done.map(|_| result))
 }
@@ -77,13 +77,13 @@ fn in_lua(lua: &Lua, value: &LuaValue) -> LuaValue {
     lua.load("return ...").call(value).unwrap()
 }
 
-/// The long way.
+/// The slow path.
 fn encode(lua: &Lua, value: &LuaValue) -> Option<(Vec<u8>, usize)> {
     let (value, left_out) = from_lua_counted(lua, value, &Unmetered).ok()?;
     Some((json::encode(&value).ok()?, left_out))
 }
 
-/// Without what has no short way: of holes in lists, and of numbers that JSON has not, nothing.
+/// Without what has no fast path: holes in lists, and numbers that JSON has not.
 fn simple(value: Value) -> Value {
     match value {
         Value::Float(number) if !number.is_finite() => Value::Int(7),
@@ -97,15 +97,15 @@ fn simple(value: Value) -> Value {
 }
 
 #[test]
-fn what_is_written_the_short_way_is_what_the_long_one_writes() {
+fn what_the_fast_path_writes_is_what_the_slow_one_writes() {
     let lua = Lua::new();
-    let way = json_encode::<Patient>(&lua).unwrap();
+    let path = json_encode::<Patient>(&lua).unwrap();
     let mut random = Random::from_number(3);
     let (mut written, mut left) = (0, 0);
     for _ in 0..20_000 {
         let depth = random.below(5);
         let value = in_lua(&lua, &wild(&lua, &mut random, depth));
-        match short(&way, &value).unwrap() {
+        match fast(&path, &value).unwrap() {
             Some(found) => {
                 assert_eq!(Some((text(&found), 0)), encode(&lua, &value), "{value:?}");
                 written += 1;
@@ -117,16 +117,16 @@ fn what_is_written_the_short_way_is_what_the_long_one_writes() {
     for _ in 0..5_000 {
         let depth = random.below(5);
         let value = in_lua(&lua, &to_lua(&lua, &simple(plain(&mut random, depth))).unwrap());
-        let found = short(&way, &value).unwrap().expect("simple values have a short way");
+        let found = fast(&path, &value).unwrap().expect("simple values have a fast path");
         assert_eq!(Some((text(&found), 0)), encode(&lua, &value));
     }
     assert_eq!(ALIVE.get(), 0);
 }
 
 #[test]
-fn what_is_read_the_short_way_is_what_the_long_one_reads() {
+fn what_the_fast_path_reads_is_what_the_slow_one_reads() {
     let lua = Lua::new();
-    let way = json_decode::<Patient>(&lua).unwrap();
+    let path = json_decode::<Patient>(&lua).unwrap();
     let mut random = Random::from_number(4);
     let odd: [&[u8]; 8] =
         [b"\"", b"\\u00e4", b"[", b"}", b"null", b"1e999", b"\xff", b",\"x\":[{}]"];
@@ -142,7 +142,7 @@ fn what_is_read_the_short_way_is_what_the_long_one_reads() {
         }
         let argument = LuaValue::String(lua.create_string(&written).unwrap());
         let expected = json::decode(&written).ok().map(|value| to_lua(&lua, &value).unwrap());
-        let found = short(&way, &argument).unwrap();
+        let found = fast(&path, &argument).unwrap();
         let plain = |value: &LuaValue| {
             let read = from_lua(&lua, &in_lua(&lua, value), &Unmetered).unwrap();
             String::from_utf8(json::encode(&read).unwrap()).unwrap()
@@ -155,12 +155,12 @@ fn what_is_read_the_short_way_is_what_the_long_one_reads() {
 }
 
 #[test]
-fn what_is_no_text_is_left_to_the_long_way() {
+fn what_is_no_text_is_left_to_the_slow_path() {
     let lua = Lua::new();
     let decode = json_decode::<Patient>(&lua).unwrap();
     let encode = json_encode::<Patient>(&lua).unwrap();
     for argument in [LuaValue::Nil, LuaValue::Integer(1), to_lua(&lua, &nested(2)).unwrap()] {
-        assert!(short(&decode, &argument).unwrap().is_none());
+        assert!(fast(&decode, &argument).unwrap().is_none());
     }
     assert!(decode.call::<Option<bool>>(()).unwrap().is_none());
     assert!(encode.call::<Option<bool>>(()).unwrap().is_none());
@@ -174,17 +174,17 @@ fn what_is_no_text_is_left_to_the_long_way() {
 }
 
 #[test]
-fn depth_and_size_end_the_short_way() {
+fn depth_and_size_end_the_fast_path() {
     let lua = Lua::new();
-    let way = json_encode::<Patient>(&lua).unwrap();
+    let path = json_encode::<Patient>(&lua).unwrap();
     let back = json_decode::<Patient>(&lua).unwrap();
-    let is_short = |value: &LuaValue| short(&way, value).unwrap().is_some();
-    assert!(is_short(&to_lua(&lua, &nested(DEPTH_MAX)).unwrap()));
-    assert!(!is_short(&to_lua(&lua, &nested(DEPTH_MAX + 1)).unwrap()));
+    let is_fast = |value: &LuaValue| fast(&path, value).unwrap().is_some();
+    assert!(is_fast(&to_lua(&lua, &nested(DEPTH_MAX)).unwrap()));
+    assert!(!is_fast(&to_lua(&lua, &nested(DEPTH_MAX + 1)).unwrap()));
     for (levels, is_read) in [(DEPTH_MAX, true), (DEPTH_MAX + 1, false)] {
         let written = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
         let argument = LuaValue::String(lua.create_string(written).unwrap());
-        assert_eq!(short(&back, &argument).unwrap().is_some(), is_read);
+        assert_eq!(fast(&back, &argument).unwrap().is_some(), is_read);
     }
     for made in [
         "local t = {} t[1] = t return t",
@@ -193,26 +193,34 @@ fn depth_and_size_end_the_short_way() {
         for i = 1, 1000 do inner[i] = i end
         for i = 1, 1100 do t[i] = inner end
         return t",
-        "local s = string.rep('a', 1024 * 1024) local t = {} for i = 1, 65 do t[i] = s end return t",
+        "local t = {} for i = 1, 10000 do t['name' .. i] = false end return t",
+        "return { a = string.rep('a', 64 * 1024) }",
+        "return { string.rep('a', 40 * 1024), string.rep('a', 40 * 1024) }",
     ] {
-        assert!(!is_short(&lua.load(made).eval().unwrap()), "{made}");
+        assert!(!is_fast(&lua.load(made).eval().unwrap()), "{made}");
     }
-    assert!(is_short(&LuaValue::String(lua.create_string("a".repeat(KEPT_BYTES)).unwrap())));
-    assert!(WRITTEN.take().capacity() <= KEPT_BYTES, "no thread keeps a large text's room");
+    for (bytes, is_small) in [(FAST_BYTES, true), (FAST_BYTES + 1, false)] {
+        let text = "\u{1}".repeat(bytes);
+        assert_eq!(is_fast(&LuaValue::String(lua.create_string(text).unwrap())), is_small);
+        let text = format!("{}{}", " ".repeat(bytes - 1), 1);
+        let argument = LuaValue::String(lua.create_string(text).unwrap());
+        assert_eq!(fast(&back, &argument).unwrap().is_some(), is_small);
+    }
+    assert!(WRITTEN.take().capacity() <= FAST_BYTES, "no thread keeps a large text's room");
 }
 
 #[test]
 fn the_meter_may_refuse_at_any_question() {
     let lua = Lua::new();
-    let ways = (json_encode::<Patient>(&lua).unwrap(), json_decode::<Patient>(&lua).unwrap());
+    let paths = (json_encode::<Patient>(&lua).unwrap(), json_decode::<Patient>(&lua).unwrap());
     let written = r#"{"a":[1,2.5,true,"text"],"b":{"c":"\u00e4"}}"#;
     let argument = LuaValue::String(lua.create_string(written).unwrap());
-    let value = short(&ways.1, &argument).unwrap().unwrap();
-    for (way, argument) in [(&ways.0, &value), (&ways.1, &argument)] {
+    let value = fast(&paths.1, &argument).unwrap().unwrap();
+    for (path, argument) in [(&paths.0, &value), (&paths.1, &argument)] {
         let mut questions = 0;
         loop {
             LEFT.set(questions);
-            let is_done = short(way, argument).unwrap().is_some();
+            let is_done = fast(path, argument).unwrap().is_some();
             LEFT.set(u32::MAX);
             if is_done {
                 break;
@@ -220,24 +228,24 @@ fn the_meter_may_refuse_at_any_question() {
             questions += 1;
         }
         assert!((8..60).contains(&questions), "{questions}");
-        assert!(short(way, argument).unwrap().is_some());
+        assert!(fast(path, argument).unwrap().is_some());
     }
 }
 
 #[test]
 fn a_vm_without_memory_says_so_and_nothing_is_lost() {
     let lua = Lua::new();
-    let ways = (json_encode::<Patient>(&lua).unwrap(), json_decode::<Patient>(&lua).unwrap());
+    let paths = (json_encode::<Patient>(&lua).unwrap(), json_decode::<Patient>(&lua).unwrap());
     let list = format!("[{}]", vec![r#"{"text":"a long one","list":[1,2,3]}"#; 1_000].join(","));
     let argument = LuaValue::String(lua.create_string(list).unwrap());
-    let value = short(&ways.1, &argument).unwrap().unwrap();
-    for (way, argument) in [(&ways.0, &value), (&ways.1, &argument)] {
+    let value = fast(&paths.1, &argument).unwrap().unwrap();
+    for (path, argument) in [(&paths.0, &value), (&paths.1, &argument)] {
         let (mut refused, mut done) = (0, 0);
         for spare in (0..700_000).step_by(5_000) {
             lua.gc_collect().unwrap();
             lua.gc_collect().unwrap();
             lua.set_memory_limit(lua.used_memory() + spare).unwrap();
-            match short(way, argument) {
+            match fast(path, argument) {
                 Ok(found) => done += u32::from(found.is_some()),
                 Err(error) => {
                     assert!(matches!(error, mlua::Error::MemoryError(_)), "{error:?}");
@@ -253,7 +261,7 @@ fn a_vm_without_memory_says_so_and_nothing_is_lost() {
 }
 
 #[test]
-fn the_short_ways_run_within_a_coroutine() {
+fn the_fast_paths_run_within_a_coroutine() {
     let lua = Lua::new();
     lua.globals().set("encode", json_encode::<Patient>(&lua).unwrap()).unwrap();
     lua.globals().set("decode", json_decode::<Patient>(&lua).unwrap()).unwrap();

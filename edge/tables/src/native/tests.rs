@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 
+use bytes::Bytes;
 use event::Random;
 use game::guest::HostError;
 use game::host::{RunResult, Unmetered};
@@ -107,7 +108,7 @@ fn as_many_results_come_back_as_there_are() {
 }
 
 #[test]
-fn functions_run_within_a_coroutine_and_in_each_other() {
+fn functions_run_within_a_coroutine() {
     let lua = Lua::new();
     lua.globals().set("echo", function(&lua, Echo { may_wait: false }).unwrap()).unwrap();
     let text: String = lua
@@ -128,19 +129,41 @@ fn functions_run_within_a_coroutine_and_in_each_other() {
     assert_eq!(text, "b3");
 }
 
+thread_local! {
+    /// Texts of [`Large`] that are alive.
+    static ALIVE: Cell<i32> = const { Cell::new(0) };
+}
+
+struct Text([u8; 1_000]);
+
+impl AsRef<[u8]> for Text {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Text {
+    fn drop(&mut self) {
+        ALIVE.set(ALIVE.get() - 1);
+    }
+}
+
 /// Gives back one large value.
 #[derive(Clone, Copy, Debug)]
 struct Large;
 
 impl Native for Large {
     fn call(self, _: &Lua, _: &Arguments<'_>) -> Option<RunResult> {
-        let list = vec![Value::text("a".repeat(1_000)), nested(20)];
-        Some(Ok(smallvec![Value::List(vec![Value::List(list); 50])]))
+        let text = |_| {
+            ALIVE.set(ALIVE.get() + 1);
+            Value::List(vec![Value::Bytes(Bytes::from_owner(Text([b'a'; 1_000]))), nested(20)])
+        };
+        Some(Ok(smallvec![Value::List((0..50).map(text).collect())]))
     }
 }
 
 #[test]
-fn a_vm_without_memory_says_so_wherever_it_ends() {
+fn a_vm_without_memory_says_so_and_nothing_is_lost() {
     let lua = Lua::new();
     let large = function(&lua, Large).unwrap();
     large.call::<MultiValue>(()).unwrap();
@@ -160,6 +183,11 @@ fn a_vm_without_memory_says_so_wherever_it_ends() {
             }
         }
         lua.set_memory_limit(0).unwrap();
+        assert_eq!(
+            ALIVE.get(),
+            0,
+            "what the frame owned is dropped when an error of Luau leaves it"
+        );
         let sum: u32 = lua.load("return 1 + 1").eval().unwrap();
         assert_eq!(sum, 2);
     }

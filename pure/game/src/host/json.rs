@@ -52,7 +52,7 @@ pub fn encode_for(value: &Value, meter: &dyn Meter) -> Result<Vec<u8>, JsonError
 }
 
 /// Room for a small text: it need not grow while it is written.
-pub const TEXT_BYTES_TYPICAL: usize = 256;
+const TEXT_BYTES_TYPICAL: usize = 256;
 
 /// Bytes of a string from which on it is looked through before it is written.
 const LARGE_BYTES: usize = 4 * 1024;
@@ -81,7 +81,7 @@ pub fn write_text(text: &[u8], out: &mut Vec<u8>, meter: &dyn Meter) -> Result<(
 /// Writes a whole number to `out`.
 ///
 /// # Errors
-/// None: `out` takes it.
+/// As whatever serde writes has; into memory it has none.
 pub fn write_whole(number: i64, out: &mut Vec<u8>) -> Result<(), JsonError> {
     Ok(serde_json::to_writer(out, &number)?)
 }
@@ -171,8 +171,11 @@ fn value<'a>(
         Token::Text(text) => Value::Bytes(bytes(text)),
         Token::List(count) => {
             meter.hold(count * size_of::<Value>())?;
-            let items = (0..count).map(|_| value(tokens, meter));
-            Value::List(items.collect::<Result<_, _>>()?)
+            let mut items = Vec::with_capacity(count);
+            for _ in 0..count {
+                items.push(value(tokens, meter)?);
+            }
+            Value::List(items)
         }
         Token::Map(count) => {
             meter.hold(count * size_of::<(Bytes, Value)>())?;
@@ -257,10 +260,9 @@ struct Taken<'a, 'm> {
 impl<'a> Taken<'a, '_> {
     /// Takes a token. Where there is no room for it, there is about to be twice as much, which is paid for.
     fn take<E: serde::de::Error>(&mut self, token: Token<'a>) -> Result<(), E> {
-        let text_bytes = if let Token::Text(text) = &token { text.len() } else { 0 };
-        let is_full = self.tokens.len() == self.tokens.capacity();
-        let room_bytes = if is_full { self.tokens.len() * size_of::<Token<'_>>() } else { 0 };
-        self.paid(self.meter.hold(text_bytes + room_bytes))?;
+        if self.tokens.len() == self.tokens.capacity() {
+            self.paid(self.meter.hold(self.tokens.len() * size_of::<Token<'_>>()))?;
+        }
         self.tokens.push(token);
         Ok(())
     }
@@ -331,10 +333,12 @@ impl<'de> Visitor<'de> for Next<'_, 'de, '_> {
     }
 
     fn visit_borrowed_str<E: serde::de::Error>(self, text: &'de str) -> Result<(), E> {
+        self.0.paid(self.0.meter.hold(text.len()))?;
         self.0.take(Token::Text(Cow::Borrowed(text)))
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<(), E> {
+        self.0.paid(self.0.meter.hold(text.len()))?;
         self.0.take(Token::Text(Cow::Owned(text.to_owned())))
     }
 

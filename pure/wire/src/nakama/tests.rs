@@ -757,8 +757,12 @@ fn rpc_over_http_replaces_what_is_no_text() {
 #[test]
 fn strings_survive_both_escapings() {
     let text: String = (0..0x2100).filter_map(char::from_u32).chain("😀€\u{e2}".chars()).collect();
+    // Where a piece that is put together ends.
+    let long = ['"', '\\', '\n', '<', '\u{2028}', '\u{20ac}']
+        .into_iter()
+        .flat_map(|odd| (250..260).map(move |plain| format!("{}{odd}{odd}\"b", "a".repeat(plain))));
     // All together, and each by itself: then nothing else tells that it needs an escape.
-    for text in text.chars().map(String::from).chain([text.clone()]) {
+    for text in text.chars().map(String::from).chain([text.clone()]).chain(long) {
         for write in [json::write_string, json::write_string_html] {
             let mut out = Vec::new();
             write(&mut out, &text);
