@@ -232,18 +232,26 @@ impl LuaScripts {
             self.is_spent_by_others = was_full;
             self.recover(host, calls);
         } else {
+            // What it leaves would be the next call's end, as garbage counts. Who has filled the memory clears up.
+            if !was_full && calls.vm.is_nearly_full() {
+                self.collect(&mut calls);
+            }
             self.calls = Some(calls);
         }
         step
     }
 
-    /// A call has used up the VM's memory: it is as before unless modules keep most of that.
-    fn recover(&mut self, host: &mut dyn Host, mut calls: Calls) {
-        calls.pieces.clear_idle();
-        // To collect takes long, too, where there is much.
+    /// Collects what is garbage, where that may take its time: where there is much, it takes long.
+    fn collect(&self, calls: &mut Calls) {
         if self.limits.renewal != Renewal::ElsewhereAtOnce && calls.vm.collect() {
             calls.weights.settle(&calls.vm.lua);
         }
+    }
+
+    /// A call has used up the VM's memory: it is as before unless modules keep most of that.
+    fn recover(&mut self, host: &mut dyn Host, mut calls: Calls) {
+        calls.pieces.clear_idle();
+        self.collect(&mut calls);
         if calls.vm.has_memory(calls.weights.calls_bytes(&calls.vm.lua)) {
             self.calls = Some(calls);
             return;

@@ -1,5 +1,5 @@
 //! The fast path of `json_encode` and `json_decode`, from the VM's stack to a text and from a text onto it. An RPC of a
-//! game begins and ends with these two, and most of what they cost was the host's values in between.
+//! game begins and ends with these two, and half of what they cost was the host's values in between.
 //!
 //! ```text
 //! nk.json_encode(value) ─▶ fast path ─▶ true, text     of what is simple and small: see tables::json_encode

@@ -25,7 +25,7 @@ use game::value::DEPTH_MAX;
 use mlua::{Function, Lua, ffi, lua_State};
 use smallvec::SmallVec;
 
-use crate::{Found, look, new_table, push_text, room};
+use crate::{Found, TABLE_STEPS, look, new_table, push_text, room};
 
 /// Steps that one value costs: as much as to read it and to write it.
 const VALUE_STEPS: u32 = crate::VALUE_STEPS + json::VALUE_STEPS;
@@ -121,6 +121,7 @@ impl Writer<'_> {
         depth_left: usize,
     ) -> Result<bool, JsonError> {
         let Some(depth_left) = depth_left.checked_sub(1) else { return Ok(false) };
+        self.meter.spend(TABLE_STEPS)?;
         // SAFETY: the table is on top; key and member lie above it until they are taken away.
         unsafe {
             if room(state).is_err() {

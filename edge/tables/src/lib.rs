@@ -80,6 +80,11 @@ impl From<mlua::Error> for ConvertError {
 /// Steps that the conversion of one value costs, strings' bytes not counted.
 const VALUE_STEPS: u32 = 50;
 
+/// Steps that the walk through one table costs besides: far more than it takes, so that a call's clock is looked at
+/// after every few tables: nobody tells how many empty slots `lua_rawiter` passes over, and those of a table that was
+/// emptied can take half a millisecond.
+const TABLE_STEPS: u32 = 2_048;
+
 /// Keys from here on are names, not places in a list. Source: gopher-lua, `MaxArrayIndex`.
 const LIST_INDEX_MAX: i64 = 67_108_864;
 
@@ -286,6 +291,7 @@ impl<'a> Reader<'a> {
         state: *mut lua_State,
         depth_left: usize,
     ) -> Result<Value, ConvertError> {
+        self.meter.spend(TABLE_STEPS)?;
         let mut list = List::default();
         let mut members = Vec::new();
         // SAFETY: the table is on top, and the room for key and member is asked for.

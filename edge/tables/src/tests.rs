@@ -12,7 +12,7 @@ use game::value::{TABLE_DEPTH_MAX, Value};
 use mlua::{Function, Lua, LuaString, MultiValue, Table, Value as LuaValue};
 
 use super::{
-    ConvertError, LIST_INDEX_MAX, List, Member, VALUE_STEPS, VALUES_MAX, from_lua,
+    ConvertError, LIST_INDEX_MAX, List, Member, TABLE_STEPS, VALUE_STEPS, VALUES_MAX, from_lua,
     from_lua_counted, named, to_lua,
 };
 
@@ -82,6 +82,7 @@ fn read(
     };
     let depth_left = depth_left.checked_sub(1).ok_or(ConvertError::Deep)?;
     let (mut list, mut members) = (List::default(), Vec::new());
+    meter.spend(TABLE_STEPS)?;
     meter.hold(table.raw_len() * size_of::<Value>())?;
     for pair in table.pairs::<LuaValue, LuaValue>() {
         let (key, member) = pair?;

@@ -396,6 +396,27 @@ fn what_a_call_holds_outside_its_vm_counts() {
     }
 }
 
+#[test]
+fn what_a_call_leaves_is_not_the_next_ones_end() {
+    let body = "if payload == 'fill' then
+            local t = {}
+            repeat t[#t + 1] = ('x'):rep(20000 - #t)
+            until collectgarbage('count') * 1024 > 16 * 2^20 - 40000
+            return 'full'
+        end
+        local text = ''
+        for i = 1, 100 do text = text .. ('y'):rep(100) end
+        return tostring(#text)";
+    let mut host = TestHost::default();
+    let mut scripts = scripts_of(body, roomy(), &mut host);
+    for _ in 0..10 {
+        for (payload, expected) in [(&b"fill"[..], "full"), (b"", "10000")] {
+            let answer = scripts.rpc(&mut host, &context(), "test", payload).unwrap();
+            assert_eq!(answer.unwrap()[..], *expected.as_bytes());
+        }
+    }
+}
+
 /// A match that takes a mebibyte more at every tick.
 const GROWING: &str = "local M = {}
     function M.match_init() return {}, 10, '' end

@@ -11,12 +11,14 @@ use mlua::{Function, Lua, LuaString, Value as LuaValue};
 
 use super::{FAST_BYTES, Metering, WRITTEN, json_decode, json_encode};
 use crate::tests::{nested, plain, wild};
-use crate::{from_lua, from_lua_counted, to_lua};
+use crate::{TABLE_STEPS, from_lua, from_lua_counted, to_lua};
 
 thread_local! {
     /// Questions that a [`Patient`] still answers, and how many of them there are.
     static LEFT: Cell<u32> = const { Cell::new(u32::MAX) };
     static ALIVE: Cell<i32> = const { Cell::new(0) };
+    /// Steps that were paid for.
+    static STEPS: Cell<u64> = const { Cell::new(0) };
 }
 
 /// A meter that knows when it ends.
@@ -37,7 +39,8 @@ impl Drop for Patient {
 }
 
 impl Meter for Patient {
-    fn spend(&self, _steps: u32) -> Result<(), HostError> {
+    fn spend(&self, steps: u32) -> Result<(), HostError> {
+        STEPS.set(STEPS.get() + u64::from(steps));
         Self::ask()
     }
     fn hold(&self, _bytes: usize) -> Result<(), HostError> {
@@ -230,6 +233,15 @@ fn the_meter_may_refuse_at_any_question() {
         assert!((8..60).contains(&questions), "{questions}");
         assert!(fast(path, argument).unwrap().is_some());
     }
+}
+
+#[test]
+fn tables_that_were_emptied_are_paid_for() {
+    let lua = Lua::new();
+    let path = json_encode::<Patient>(&lua).unwrap();
+    let value = lua.load("local t, l = {}, {} for i = 1, 100 do l[i] = t end return l");
+    assert!(fast(&path, &value.eval().unwrap()).unwrap().is_some());
+    assert!(STEPS.get() > 101 * u64::from(TABLE_STEPS), "{}", STEPS.get());
 }
 
 #[test]
