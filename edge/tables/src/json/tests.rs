@@ -10,7 +10,7 @@ use game::value::{DEPTH_MAX, Value};
 use mlua::{Function, Lua, LuaString, Value as LuaValue};
 
 use super::{FAST_BYTES, Metering, WRITTEN, json_decode, json_encode};
-use crate::tests::{nested, plain, wild};
+use crate::tests::{goes_round_in_a_coroutine, nested, plain, wild};
 use crate::{TABLE_STEPS, from_lua, from_lua_counted, to_lua};
 
 thread_local! {
@@ -277,20 +277,5 @@ fn the_fast_paths_run_within_a_coroutine() {
     let lua = Lua::new();
     lua.globals().set("encode", json_encode::<Patient>(&lua).unwrap()).unwrap();
     lua.globals().set("decode", json_decode::<Patient>(&lua).unwrap()).unwrap();
-    let found: String = lua
-        .load(
-            "local co = coroutine.wrap(function(t)
-                for _ = 1, 100 do
-                    t = select(2, decode(select(2, encode(t))))
-                    coroutine.yield()
-                end
-                return t.list[3][2] .. #t.list
-            end)
-            local answer
-            repeat answer = co({ list = { 1, 2, { 'a', 'b' } }, name = 'x' }) until answer
-            return answer",
-        )
-        .eval()
-        .unwrap();
-    assert_eq!(found, "b3");
+    goes_round_in_a_coroutine(&lua, "select(2, decode(select(2, encode(t))))");
 }

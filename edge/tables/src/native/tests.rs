@@ -12,7 +12,7 @@ use mlua::{Lua, MultiValue, Value as LuaValue};
 use smallvec::{SmallVec, smallvec};
 
 use super::{Arguments, Native, function};
-use crate::tests::{nested, wild};
+use crate::tests::{goes_round_in_a_coroutine, nested, wild};
 use crate::{from_lua_counted, to_lua};
 
 thread_local! {
@@ -111,22 +111,7 @@ fn as_many_results_come_back_as_there_are() {
 fn functions_run_within_a_coroutine() {
     let lua = Lua::new();
     lua.globals().set("echo", function(&lua, Echo { may_wait: false }).unwrap()).unwrap();
-    let text: String = lua
-        .load(
-            "local co = coroutine.wrap(function(t)
-                for _ = 1, 100 do
-                    t = select(2, echo(select(2, echo(t))))
-                    coroutine.yield()
-                end
-                return t.list[3][2] .. #t.list
-            end)
-            local answer
-            repeat answer = co({ list = { 1, 2, { 'a', 'b' } }, name = 'x' }) until answer
-            return answer",
-        )
-        .eval()
-        .unwrap();
-    assert_eq!(text, "b3");
+    goes_round_in_a_coroutine(&lua, "select(2, echo(select(2, echo(t))))");
 }
 
 thread_local! {
