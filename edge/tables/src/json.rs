@@ -20,7 +20,7 @@ use std::cell::Cell;
 use std::ffi::c_int;
 
 use game::host::Meter;
-use game::host::json::{self, JsonError, Token};
+use game::host::json::{self, Token};
 use game::value::DEPTH_MAX;
 use mlua::{Function, Lua, ffi, lua_State};
 use smallvec::SmallVec;
@@ -72,7 +72,7 @@ unsafe extern "C-unwind" fn encode<M: Metering>(state: *mut lua_State) -> c_int 
         let mut out = WRITTEN.take();
         out.clear();
         let mut writer = Writer { meter: &meter, out: &mut out };
-        let is_written = matches!(writer.member(state, DEPTH_MAX), Ok(true));
+        let is_written = writer.member(state, DEPTH_MAX).is_some();
         if is_written {
             ffi::lua_pushboolean(state, 1);
             push_text(state, &out);
@@ -105,6 +105,7 @@ thread_local! {
     static WRITTEN: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
+/// Writes what is simple. `None` leaves it to the slow path, whatever the reason: that one will find it again.
 struct Writer<'a> {
     meter: &'a dyn Meter,
     out: &'a mut Vec<u8>,
@@ -115,22 +116,16 @@ impl Writer<'_> {
     ///
     /// # Safety
     /// There is one, of a VM that nobody else uses meanwhile.
-    unsafe fn table(
-        &mut self,
-        state: *mut lua_State,
-        depth_left: usize,
-    ) -> Result<bool, JsonError> {
-        let Some(depth_left) = depth_left.checked_sub(1) else { return Ok(false) };
-        self.meter.spend(TABLE_STEPS)?;
+    unsafe fn table(&mut self, state: *mut lua_State, depth_left: usize) -> Option<()> {
+        let depth_left = depth_left.checked_sub(1)?;
+        self.meter.spend(TABLE_STEPS).ok()?;
         // SAFETY: the table is on top; key and member lie above it until they are taken away.
         unsafe {
-            if room(state).is_err() {
-                return Ok(false);
-            }
+            room(state).ok()?;
             let first = ffi::lua_rawiter(state, -1, 0);
             if first < 0 {
                 self.out.extend_from_slice(b"{}");
-                return Ok(true);
+                return Some(());
             }
             match look(state, -2) {
                 Found::Whole(1) => self.list(state, first, depth_left),
@@ -138,7 +133,7 @@ impl Writer<'_> {
                     ffi::lua_settop(state, -3);
                     self.map(state, depth_left)
                 }
-                _ => Ok(false),
+                _ => None,
             }
         }
     }
@@ -150,33 +145,31 @@ impl Writer<'_> {
         state: *mut lua_State,
         first: c_int,
         depth_left: usize,
-    ) -> Result<bool, JsonError> {
+    ) -> Option<()> {
         let (mut next, mut index) = (first, 1);
         self.out.push(b'[');
         while next >= 0 {
             // SAFETY: key and member are on top.
             unsafe {
                 if !matches!(look(state, -2), Found::Whole(at) if at == index) {
-                    return Ok(false);
+                    return None;
                 }
                 if index > 1 {
                     self.out.push(b',');
                 }
-                if !self.member(state, depth_left)? {
-                    return Ok(false);
-                }
+                self.member(state, depth_left)?;
                 ffi::lua_settop(state, -3);
                 next = ffi::lua_rawiter(state, -1, next);
             }
             index += 1;
         }
         self.out.push(b']');
-        Ok(true)
+        Some(())
     }
 
     /// # Safety
     /// As for [`Self::table`].
-    unsafe fn map(&mut self, state: *mut lua_State, depth_left: usize) -> Result<bool, JsonError> {
+    unsafe fn map(&mut self, state: *mut lua_State, depth_left: usize) -> Option<()> {
         // Of each member its name, which the table keeps where it is, and from where `lua_rawiter` comes to it.
         let mut names: SmallVec<[(&[u8], c_int); 16]> = SmallVec::new();
         let (mut next, mut bytes) = (0, self.out.len());
@@ -188,15 +181,15 @@ impl Writer<'_> {
                 if next < 0 {
                     break;
                 }
-                let Found::Text(name) = look(state, -2) else { return Ok(false) };
+                let Found::Text(name) = look(state, -2) else { return None };
                 bytes += name.len() + MEMBER_BYTES;
                 if bytes > FAST_BYTES {
-                    return Ok(false);
+                    return None;
                 }
                 names.push((name, from));
                 ffi::lua_settop(state, -3);
             }
-            self.meter.spend(json::VALUE_STEPS)?;
+            self.meter.spend(json::VALUE_STEPS).ok()?;
         }
         names.sort_unstable();
         self.out.push(b'{');
@@ -204,49 +197,41 @@ impl Writer<'_> {
             if place > 0 {
                 self.out.push(b',');
             }
-            json::write_text(name, self.out, self.meter)?;
+            json::write_text(name, self.out, self.meter).ok()?;
             self.out.push(b':');
             // SAFETY: the table is on top and nobody has changed it.
             unsafe {
                 ffi::lua_rawiter(state, -1, from);
-                if !self.member(state, depth_left)? {
-                    return Ok(false);
-                }
+                self.member(state, depth_left)?;
                 ffi::lua_settop(state, -3);
             }
         }
         self.out.push(b'}');
-        Ok(true)
+        Some(())
     }
 
     /// # Safety
     /// A member is on top.
-    unsafe fn member(
-        &mut self,
-        state: *mut lua_State,
-        depth_left: usize,
-    ) -> Result<bool, JsonError> {
-        self.meter.spend(VALUE_STEPS)?;
+    unsafe fn member(&mut self, state: *mut lua_State, depth_left: usize) -> Option<()> {
+        self.meter.spend(VALUE_STEPS).ok()?;
         if self.out.len() > FAST_BYTES {
-            return Ok(false);
+            return None;
         }
         // SAFETY: it stays on top while it is looked at.
         match unsafe { look(state, -1) } {
             Found::Flag(flag) => self.out.extend_from_slice(if flag { b"true" } else { b"false" }),
-            Found::Whole(number) => json::write_whole(number, self.out)?,
+            Found::Whole(number) => json::write_whole(number, self.out).ok()?,
             // Negative zero is written without its sign.
-            Found::Number(0.0) => json::write_whole(0, self.out)?,
-            Found::Number(number) if number.is_finite() => json::write_float(number, self.out)?,
+            Found::Number(0.0) => json::write_whole(0, self.out).ok()?,
+            Found::Number(number) => json::write_float(number, self.out).ok()?,
             Found::Text(text) if self.out.len() + text.len() <= FAST_BYTES => {
-                json::write_text(text, self.out, self.meter)?;
+                json::write_text(text, self.out, self.meter).ok()?;
             }
             // SAFETY: the table is on top.
             Found::Table => return unsafe { self.table(state, depth_left) },
-            Found::Number(_) | Found::Text(_) | Found::Nil | Found::Function(_) | Found::Other => {
-                return Ok(false);
-            }
+            Found::Text(_) | Found::Nil | Found::Function(_) | Found::Other => return None,
         }
-        Ok(true)
+        Some(())
     }
 }
 
