@@ -1,5 +1,9 @@
 //! Listing storage objects, page by page. A cursor is the last object of the page before, so that
 //! pages stay right while objects come and go.
+//!
+//! Everybody's objects are listed by an index, but for those of nobody's that only scripts may read: these are not
+//! in it (`unlisted`, see `schema`), because the table itself has them in this order. For a script both are merged; to find those of
+//! a collection that holds as many others of nobody's, the database passes over the others.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -32,8 +36,38 @@ struct Position {
     user_id: Uuid,
 }
 
-const COLUMNS: &str = "collection, key, user_id, value, version, read, write, create_time, \
-    update_time";
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT collection, key, user_id, value, version, read, write, create_time, \
+             update_time FROM storage WHERE ",
+            $rest
+        )
+    };
+}
+
+/// One user's objects.
+const OF_ONE: &str =
+    select!("user_id = $1 AND collection = $2 AND key > $3 AND read >= $4 ORDER BY key LIMIT $5");
+
+/// Everybody's that are in the index.
+const LISTED: &str = select!(
+    "collection = $1 AND read >= $2 AND (read, key, user_id) > ($3, $4, $5) \
+     AND unlisted IS NULL ORDER BY read, key, user_id LIMIT $6"
+);
+
+/// Everybody's behind one that has read permission 0, whoever may read them. No user's id is below that of nobody,
+/// so that of nobody's a greater key comes next.
+const ALL: &str = concat!(
+    select!(
+        "collection = $1 AND read >= $2 AND (read, key, user_id) > ($3, $4, $5) \
+         AND unlisted IS NULL UNION ALL "
+    ),
+    select!(
+        "user_id = $7 AND collection = $1 AND key > $4 AND read = 0 AND unlisted = 1 \
+         ORDER BY read, key, user_id LIMIT $6"
+    )
+);
 
 /// A page of objects that the caller may read, and the cursor for the next page (empty at the
 /// end). The page ends before `bytes_max`, as [`Object::json_bytes`] counts, but has one object. One user's objects are ordered by key, everybody's by read permission, key and owner.
@@ -78,10 +112,6 @@ pub fn list(
         }
     };
     let result = if let Some(owner) = &listing.user_id {
-        let sql = format!(
-            "SELECT {COLUMNS} FROM storage WHERE user_id = $1 AND collection = $2 AND key > $3 \
-             AND read >= $4 ORDER BY key LIMIT $5"
-        );
         let params = [
             Param::Blob(owner.as_bytes()),
             Param::Text(&listing.collection),
@@ -89,12 +119,9 @@ pub fn list(
             Param::Int(read_min),
             Param::Int(limit),
         ];
-        db.query(&sql, &params, &mut each)
+        db.query(OF_ONE, &params, &mut each)
     } else {
-        let sql = format!(
-            "SELECT {COLUMNS} FROM storage WHERE collection = $1 AND read >= $2 \
-             AND (read, key, user_id) > ($3, $4, $5) ORDER BY read, key, user_id LIMIT $6"
-        );
+        let nobody = Uuid::nil();
         let params = [
             Param::Text(&listing.collection),
             Param::Int(read_min),
@@ -102,8 +129,13 @@ pub fn list(
             Param::Text(&after.key),
             Param::Blob(after.user_id.as_bytes()),
             Param::Int(limit),
+            Param::Blob(nobody.as_bytes()),
         ];
-        db.query(&sql, &params, &mut each)
+        if read_min == 0 && after.read <= 0 {
+            db.query(ALL, &params, &mut each)
+        } else {
+            db.query(LISTED, &params[..6], &mut each)
+        }
     };
     result.map_err(ApiError::database("Error listing storage objects."))?;
     let mut cursor = String::new();
