@@ -3,7 +3,7 @@
 //! changed, a new one is added.
 //!
 //! The SQL is common to SQLite and PostgreSQL but for one suffix, [`CLUSTERED`], which a store that
-//! does not know it takes off. Texts are compared byte by byte (PostgreSQL: collation `C`). Ids are 16-byte blobs, times unix milliseconds, booleans 0 and 1.
+//! does not know it takes off, and one id, [`NOBODY`]. Texts are compared byte by byte (PostgreSQL: collation `C`). Ids are 16-byte blobs, times unix milliseconds, booleans 0 and 1.
 //!
 //! The cost of registering a device decides the shape: a row of `users`, which grows at its end
 //! because ids begin with the time, and one of `user_device`. The devices of a user are listed in
@@ -21,6 +21,25 @@ pub struct Migration {
     /// Statements in order.
     pub sql: &'static [&'static str],
 }
+
+/// [`NOBODY`], for statements that are put together while compiling.
+macro_rules! nobody {
+    () => {
+        "x'00000000000000000000000000000000'"
+    };
+}
+pub(crate) use nobody;
+
+/// Which objects are in the index of lists. SQLite takes it for a query that says so in these words.
+macro_rules! is_listed {
+    () => {
+        concat!("(read <> 0 OR user_id <> ", $crate::schema::nobody!(), ")")
+    };
+}
+pub(crate) use is_listed;
+
+/// The id of nobody in statements, as SQLite writes it; PostgreSQL says `decode('00…', 'hex')`.
+pub const NOBODY: &str = nobody!();
 
 /// SQLite's suffix for tables that are stored in their primary key's tree; no meaning is lost
 /// where it is taken off.
@@ -46,7 +65,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 5, name: "notifications", sql: NOTIFICATIONS },
     Migration { version: 6, name: "turns", sql: TURNS },
     Migration { version: 7, name: "zone", sql: ZONE },
-    Migration { version: 8, name: "unlisted objects", sql: UNLISTED },
+    Migration { version: 8, name: "private objects of nobody", sql: PRIVATE_OF_NOBODY },
 ];
 
 const ACCOUNTS_AND_STORAGE: &[&str] = &[
@@ -186,13 +205,14 @@ const ZONE: &[&str] = &["CREATE TABLE zone_part (
         PRIMARY KEY (node, number)
     )"];
 
-/// Objects of nobody's that nobody but scripts may read have `unlisted` 1, and no row in the index: they stand in the
-/// order of lists in the table already (`storage::list`), and one with a random key changes a page less. Those
-/// that were written before stay in the index until their permissions change.
-const UNLISTED: &[&str] = &[
-    "ALTER TABLE storage ADD COLUMN unlisted BIGINT",
+/// Objects of nobody's that nobody but scripts may read have no row in the index: they stand in the
+/// order of lists in the table already (`storage::list`), and one with a random key changes a page less.
+const PRIVATE_OF_NOBODY: &[&str] = &[
     "DROP INDEX storage_listing",
-    "CREATE INDEX storage_listing ON storage (collection, read, key, user_id) WHERE unlisted IS NULL",
+    concat!(
+        "CREATE INDEX storage_listing ON storage (collection, read, key, user_id) WHERE ",
+        is_listed!()
+    ),
 ];
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use game::db::{Cell, Database, DbError, Param, Row};
-use game::schema::{CLUSTERED, MIGRATIONS, SCHEMA_VERSION};
+use game::schema::{CLUSTERED, MIGRATIONS, NOBODY, SCHEMA_VERSION};
 
 /// Names the folder of a server's socket: then tests of the rules run there.
 pub(crate) const SERVER: &str = "THRONG_TEST_POSTGRES";
@@ -118,7 +118,11 @@ fn unprivileged() -> Option<(u32, u32)> {
 /// The game's SQL as PostgreSQL reads it: locks are no comments there, tables have no clusters, and
 /// lists are read by other functions.
 pub(crate) fn translate(sql: &str) -> String {
-    let sql = sql.replace(CLUSTERED, "").replace("/* FOR ", "FOR ").replace(" */", "");
+    let sql = sql
+        .replace(CLUSTERED, "")
+        .replace(NOBODY, "decode('00000000000000000000000000000000', 'hex')")
+        .replace("/* FOR ", "FOR ")
+        .replace(" */", "");
     let sql = replaced(&sql, "json_each(", &|list, rest| match rest.strip_prefix(" AS item") {
         Some(rest) => (format!("jsonb_array_elements({list}::jsonb) AS item(value)"), rest),
         None => (format!("jsonb_array_elements_text({list}::jsonb) AS list(value)"), rest),

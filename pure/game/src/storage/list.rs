@@ -2,8 +2,8 @@
 //! pages stay right while objects come and go.
 //!
 //! Everybody's objects are listed by an index, but for those of nobody's that only scripts may read: these are not
-//! in it (`unlisted`, see `schema`), because the table itself has them in this order. For a script both are merged; to find those of
-//! a collection that holds as many others of nobody's, the database passes over the others.
+//! in it, because the table itself has them in this order. For a script both are merged; to find those of
+//! a collection that holds many others of nobody's, the database passes over the others.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::{Caller, Object, read_object};
 use crate::db::{Database, Param};
 use crate::error::ApiError;
+use crate::schema::{is_listed, nobody};
 
 /// Most objects on one page.
 pub const LIST_LIMIT_MAX: usize = 100;
@@ -37,11 +38,11 @@ struct Position {
 }
 
 macro_rules! select {
-    ($rest:literal) => {
+    ($($rest:expr),+) => {
         concat!(
             "SELECT collection, key, user_id, value, version, read, write, create_time, \
              update_time FROM storage WHERE ",
-            $rest
+            $($rest),+
         )
     };
 }
@@ -52,20 +53,23 @@ const OF_ONE: &str =
 
 /// Everybody's that are in the index.
 const LISTED: &str = select!(
-    "collection = $1 AND read >= $2 AND (read, key, user_id) > ($3, $4, $5) \
-     AND unlisted IS NULL ORDER BY read, key, user_id LIMIT $6"
+    "collection = $1 AND read >= $2 AND (read, key, user_id) > ($3, $4, $5) AND ",
+    is_listed!(),
+    " ORDER BY read, key, user_id LIMIT $6"
 );
 
 /// Everybody's behind one that has read permission 0, whoever may read them. No user's id is below that of nobody,
 /// so that of nobody's a greater key comes next.
 const ALL: &str = concat!(
     select!(
-        "collection = $1 AND read >= $2 AND (read, key, user_id) > ($3, $4, $5) \
-         AND unlisted IS NULL UNION ALL "
+        "collection = $1 AND read >= $2 AND (read, key, user_id) > ($3, $4, $5) AND ",
+        is_listed!()
     ),
+    " UNION ALL ",
     select!(
-        "user_id = $7 AND collection = $1 AND key > $4 AND read = 0 AND unlisted = 1 \
-         ORDER BY read, key, user_id LIMIT $6"
+        "user_id = ",
+        nobody!(),
+        " AND collection = $1 AND key > $4 AND read = 0 ORDER BY read, key, user_id LIMIT $6"
     )
 );
 
@@ -121,7 +125,6 @@ pub fn list(
         ];
         db.query(OF_ONE, &params, &mut each)
     } else {
-        let nobody = Uuid::nil();
         let params = [
             Param::Text(&listing.collection),
             Param::Int(read_min),
@@ -129,12 +132,11 @@ pub fn list(
             Param::Text(&after.key),
             Param::Blob(after.user_id.as_bytes()),
             Param::Int(limit),
-            Param::Blob(nobody.as_bytes()),
         ];
         if read_min == 0 && after.read <= 0 {
             db.query(ALL, &params, &mut each)
         } else {
-            db.query(LISTED, &params[..6], &mut each)
+            db.query(LISTED, &params, &mut each)
         }
     };
     result.map_err(ApiError::database("Error listing storage objects."))?;

@@ -39,7 +39,7 @@ const REPLACE_VALUE_UNSEEN: &str = replace_value!(" RETURNING create_time");
 /// Writes an object that may be there or not, unless it is there with other permissions, or as it is to be. This takes
 /// SQLite no longer than to insert one alone.
 const PUT: &str = "INSERT INTO storage (user_id, collection, key, value, version, read, \
-    write, create_time, update_time, unlisted) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9) \
+    write, create_time, update_time) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8) \
     ON CONFLICT (user_id, collection, key) DO UPDATE SET value = excluded.value, \
     version = excluded.version, update_time = excluded.update_time \
     WHERE storage.version <> excluded.version AND storage.read = excluded.read \
@@ -49,7 +49,7 @@ const PUT: &str = "INSERT INTO storage (user_id, collection, key, value, version
 // Not INSERT … SELECT: SQLite prepares to undo such a statement by itself, which takes time in proportion to what
 // the savepoint around it has changed so far.
 const INSERT: &str = "INSERT INTO storage (user_id, collection, key, value, version, read, \
-    write, create_time, update_time, unlisted) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9) \
+    write, create_time, update_time) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8) \
     ON CONFLICT DO NOTHING";
 
 /// What a write asks of what is there.
@@ -218,8 +218,8 @@ fn replace(
         return Ok(db.execute(REPLACE_VALUE, &params)? > 0);
     }
     let sql = "UPDATE storage SET value = $4, version = $5, read = $6, write = $7, \
-        update_time = $8, unlisted = $9 WHERE user_id = $1 AND collection = $2 AND key = $3 \
-        AND version = $10 AND write = $11";
+        update_time = $8 WHERE user_id = $1 AND collection = $2 AND key = $3 \
+        AND version = $9 AND write = $10";
     let params = [
         user_id,
         collection,
@@ -229,7 +229,6 @@ fn replace(
         Param::Int(write.permission_read),
         Param::Int(write.permission_write),
         Param::Int(unix_ms(now)),
-        write.unlisted(),
         Param::Text(&current.version),
         Param::Int(current.permission_write),
     ];
@@ -292,7 +291,6 @@ fn insert(
         Param::Int(write.permission_read),
         Param::Int(write.permission_write),
         Param::Int(unix_ms(now)),
-        write.unlisted(),
     ];
     Ok(db.execute(sql, &params)? > 0)
 }
@@ -328,12 +326,6 @@ impl Write {
     fn keeps_permissions(&self, current: &State) -> bool {
         current.permission_read == self.permission_read
             && current.permission_write == self.permission_write
-    }
-
-    /// Its column of the index of lists: see [`schema`](crate::schema).
-    fn unlisted(&self) -> Param<'static> {
-        let is_unlisted = self.id.user_id.is_nil() && self.permission_read == 0;
-        if is_unlisted { Param::Int(1) } else { Param::Null }
     }
 
     /// What it may do to an object that nobody has looked for.
