@@ -32,6 +32,9 @@ pub(crate) fn migrate(
     let copy =
         if is_file && found > 0 { Some(copy::make(conn, path, found, known)?) } else { None };
     let pending: Vec<&Migration> = steps.iter().filter(|step| step.version > found).collect();
+    if found > 0 {
+        tracing::info!(found, known, "bringing the database schema up to date");
+    }
     if let Err(Failed { step, error }) = run(conn, &pending) {
         if let Some(copy) = &copy {
             copy::remove(copy);
@@ -69,13 +72,17 @@ impl From<rusqlite::Error> for Failed {
 }
 
 fn run(conn: &mut Connection, steps: &[&Migration]) -> Result<(), Failed> {
+    // An index of a large table is sorted in pieces, not as a whole in memory.
+    conn.execute_batch("PRAGMA temp_store = FILE")?;
     let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction.execute_batch(SCHEMA_VERSION)?;
     for step in steps {
         run_step(&transaction, step)
             .map_err(|error| Failed { step: Some((step.version, step.name)), error })?;
     }
-    Ok(transaction.commit()?)
+    transaction.commit()?;
+    conn.execute_batch("PRAGMA temp_store = MEMORY")?;
+    Ok(())
 }
 
 fn run_step(conn: &Connection, step: &Migration) -> Result<(), rusqlite::Error> {

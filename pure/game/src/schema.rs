@@ -30,10 +30,10 @@ macro_rules! nobody {
 }
 pub(crate) use nobody;
 
-/// Which objects are in the index of lists. SQLite takes it for a query that says so in these words.
+/// Which objects are in the index of lists: those of users, and those of nobody's that clients may read. SQLite takes it for a query that says so in these words.
 macro_rules! is_listed {
     () => {
-        concat!("(read <> 0 OR user_id <> ", $crate::schema::nobody!(), ")")
+        concat!("(read > 1 OR user_id <> ", $crate::schema::nobody!(), ")")
     };
 }
 pub(crate) use is_listed;
@@ -205,8 +205,8 @@ const ZONE: &[&str] = &["CREATE TABLE zone_part (
         PRIMARY KEY (node, number)
     )"];
 
-/// Objects of nobody's that nobody but scripts may read have no row in the index: they stand in the
-/// order of lists in the table already (`storage::list`), and one with a random key changes a page less.
+/// Objects of nobody's that scripts alone may read have no row in the index: scripts list them as the
+/// table has them (`storage::list`), and one with a random key changes a page less.
 const PRIVATE_OF_NOBODY: &[&str] = &[
     "DROP INDEX storage_listing",
     concat!(

@@ -7,6 +7,17 @@
 //!
 //! Source: Nakama 3.40, `server/core_storage.go`, `server/api_storage.go`.
 
+/// The beginning of a statement that reads objects.
+macro_rules! select {
+    ($($condition:expr),+) => {
+        concat!(
+            "SELECT collection, key, user_id, value, version, read, write, create_time, \
+             update_time FROM storage WHERE ",
+            $($condition),+
+        )
+    };
+}
+
 mod list;
 mod write;
 
@@ -116,17 +127,6 @@ const READ_PIECE: usize = 64;
 
 /// Of so many a statement names each: that costs less than to take them from a list.
 const FEW: usize = 4;
-
-/// The beginning of a statement that reads objects.
-macro_rules! select {
-    ($condition:literal) => {
-        concat!(
-            "SELECT collection, key, user_id, value, version, read, write, create_time, \
-             update_time FROM storage WHERE ",
-            $condition
-        )
-    };
-}
 
 const SELECT: &str = select!("user_id = $1 AND collection = $2 AND key = $3");
 

@@ -565,16 +565,16 @@ fn lookups_use_their_indexes() {
         ("SELECT id FROM users WHERE id >= $1 AND id <= $1 AND generated = 1", "PRIMARY KEY"),
         ("SELECT user_id FROM user_device WHERE id = $1", "PRIMARY KEY"),
         (
-            "SELECT key FROM storage WHERE collection = $1 AND read >= 2 AND (read <> 0 OR user_id <> \
-             x'00000000000000000000000000000000') ORDER BY read, key, user_id",
-            "storage_listing",
+            "SELECT value FROM storage WHERE collection = $1 AND (read, key, user_id) > (2, 'k', x'00') \
+             AND (read > 1 OR user_id <> x'00000000000000000000000000000000') \
+             ORDER BY read, key, user_id LIMIT 9",
+            "storage_listing (collection=? AND (read,key,user_id)>(?,?,?))",
         ),
         (
-            "SELECT * FROM storage WHERE collection = $1 AND read >= 0 AND (read, key, user_id) > (0, 'k', x'00') \
-             AND (read <> 0 OR user_id <> x'00000000000000000000000000000000') \
-             UNION ALL SELECT * FROM storage WHERE user_id = x'00000000000000000000000000000000' AND collection = $1 \
-             AND key > 'k' AND read = 0 ORDER BY read, key, user_id LIMIT 9",
-            "MERGE (UNION ALL)",
+            "SELECT value FROM storage WHERE collection = $1 AND (read, key, user_id) > (2, 'k', x'00') \
+             AND user_id <> x'00000000000000000000000000000000' \
+             ORDER BY read, key, user_id LIMIT 9",
+            "storage_listing (collection=? AND (read,key,user_id)>(?,?,?))",
         ),
     ] {
         let mut plan = String::new();

@@ -239,9 +239,8 @@ fn lists_show_what_the_caller_may_see_page_by_page() {
     }
 }
 
-/// Of nobody's those that scripts alone may read stand outside of the index.
 #[test]
-fn lists_merge_what_the_index_does_not_have() {
+fn scripts_list_nobodys_before_those_of_users() {
     let mut world = World::new();
     let ann = world.user("ann").claims.user_id;
     let nobody = Uuid::nil();
@@ -272,16 +271,24 @@ fn lists_merge_what_the_index_does_not_have() {
             assert_eq!(all.join(" "), expected, "{limit} a page");
         }
     };
-    pages(db, "a0 n1 n3 a3 a4 n5 n6 n4 n2");
-    // Permissions that change take objects into the index, and out of it.
-    let changed = [object("k1", nobody, 1, 0), object("k2", nobody, 0, 0)];
+    pages(db, "n1 n2 n3 n4 n5 n6 a0 a3 a4");
+    let clients = |db: &mut dyn game::db::Database, expected: &[&str]| {
+        let (user_id, limit, cursor) = (None, 9, String::new());
+        let public = Listing { collection: "c".into(), user_id, limit, cursor };
+        let (page, _) = storage::list(db, Caller::User(ann), &public, usize::MAX).unwrap();
+        let keys: Vec<&str> = page.iter().map(|object| &*object.id.key).collect();
+        assert_eq!(keys, expected);
+    };
+    clients(db, &["k2"]);
+    // Permissions that change take objects into the index, and out of it, whoever changes them.
+    let changed = [object("k1", nobody, 2, 0), object("k2", nobody, 0, 0)];
     for write in changed {
         storage::write(db, now, Caller::Script, &[write]).unwrap();
     }
-    pages(db, "a0 n2 n3 a3 a4 n5 n6 n1 n4");
-    let public = Listing { collection: "c".into(), user_id: None, limit: 9, cursor: String::new() };
-    let (page, _) = storage::list(db, Caller::User(ann), &public, usize::MAX).unwrap();
-    assert!(page.is_empty(), "{page:?}");
+    clients(db, &["k1"]);
+    db.execute("UPDATE storage SET read = 2 WHERE key IN ('k3', 'k6')", &[]).unwrap();
+    clients(db, &["k1", "k3", "k3", "k6"]);
+    pages(db, "n1 n2 n3 n4 n5 n6 a0 a4 a3");
 }
 
 #[test]

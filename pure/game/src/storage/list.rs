@@ -1,16 +1,16 @@
 //! Listing storage objects, page by page. A cursor is the last object of the page before, so that
 //! pages stay right while objects come and go.
 //!
-//! Everybody's objects are listed by an index, but for those of nobody's that only scripts may read: these are not
-//! in it, because the table itself has them in this order. For a script both are merged; to find those of
-//! a collection that holds many others of nobody's, the database passes over the others.
+//! A script's list of everybody's objects has those of nobody's first, by their keys, as the table has them, and then those of users,
+//! by an index. So the index needs those of nobody's alone that clients may list, and a write of any other one changes a page less
+//! (`schema`).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use uuid::Uuid;
 
 use super::{Caller, Object, read_object};
-use crate::db::{Database, Param};
+use crate::db::{Database, DbError, Param, Row};
 use crate::error::ApiError;
 use crate::schema::{is_listed, nobody};
 
@@ -37,44 +37,49 @@ struct Position {
     user_id: Uuid,
 }
 
-macro_rules! select {
-    ($($rest:expr),+) => {
-        concat!(
-            "SELECT collection, key, user_id, value, version, read, write, create_time, \
-             update_time FROM storage WHERE ",
-            $($rest),+
-        )
-    };
-}
-
-/// One user's objects.
+/// One user's objects, or nobody's.
 const OF_ONE: &str =
     select!("user_id = $1 AND collection = $2 AND key > $3 AND read >= $4 ORDER BY key LIMIT $5");
 
-/// Everybody's that are in the index.
+/// Everybody's that are in the index. Its lowest read permission is in the position, because SQLite would look for one
+/// named apart instead, and pass over all between it and the position.
 const LISTED: &str = select!(
-    "collection = $1 AND read >= $2 AND (read, key, user_id) > ($3, $4, $5) AND ",
+    "collection = $1 AND (read, key, user_id) > ($2, $3, $4) AND ",
     is_listed!(),
-    " ORDER BY read, key, user_id LIMIT $6"
+    " ORDER BY read, key, user_id LIMIT $5"
 );
 
-/// Everybody's behind one that has read permission 0, whoever may read them. No user's id is below that of nobody,
-/// so that of nobody's a greater key comes next.
-const ALL: &str = concat!(
-    select!(
-        "collection = $1 AND read >= $2 AND (read, key, user_id) > ($3, $4, $5) AND ",
-        is_listed!()
-    ),
-    " UNION ALL ",
-    select!(
-        "user_id = ",
-        nobody!(),
-        " AND collection = $1 AND key > $4 AND read = 0 ORDER BY read, key, user_id LIMIT $6"
-    )
+/// Those of users.
+const OF_USERS: &str = select!(
+    "collection = $1 AND (read, key, user_id) > ($2, $3, $4) AND user_id <> ",
+    nobody!(),
+    " ORDER BY read, key, user_id LIMIT $5"
 );
+
+/// A page that is being read.
+struct Page {
+    objects: Vec<Object>,
+    bytes: usize,
+    bytes_max: usize,
+    is_full: bool,
+}
+
+impl Page {
+    fn add(&mut self, row: &dyn Row) {
+        if self.is_full {
+            return;
+        }
+        let object = read_object(row);
+        self.bytes += object.json_bytes();
+        self.is_full = self.bytes > self.bytes_max && !self.objects.is_empty();
+        if !self.is_full {
+            self.objects.push(object);
+        }
+    }
+}
 
 /// A page of objects that the caller may read, and the cursor for the next page (empty at the
-/// end). The page ends before `bytes_max`, as [`Object::json_bytes`] counts, but has one object. One user's objects are ordered by key, everybody's by read permission, key and owner.
+/// end). The page ends before `bytes_max`, as [`Object::json_bytes`] counts, but has one object. One user's objects are ordered by key; so are nobody's, the first ones of everybody's that a script lists; others of everybody's by read permission, key and owner.
 ///
 /// # Errors
 /// [`ApiError`]: code 3 for a bad limit or cursor, 13.
@@ -90,56 +95,42 @@ pub fn list(
         )));
     }
     let after = if listing.cursor.is_empty() {
-        Position { read: -1, key: String::new(), user_id: Uuid::nil() }
+        None
     } else {
-        Position::parse(&listing.cursor)
-            .ok_or_else(|| ApiError::invalid("Malformed cursor was used."))?
+        let after = Position::parse(&listing.cursor);
+        Some(after.ok_or_else(|| ApiError::invalid("Malformed cursor was used."))?)
     };
-    // One more than asked for tells whether there is a next page.
-    let limit = i64::try_from(listing.limit).unwrap_or(0) + 1;
-    let read_min = match (caller, listing.user_id) {
-        (Caller::Script, _) => 0,
-        (Caller::User(caller), Some(owner)) if caller == owner => 1,
-        (Caller::User(_), _) => 2,
+    let mut page = Page {
+        objects: Vec::with_capacity(listing.limit + 1),
+        bytes: 0,
+        bytes_max,
+        is_full: false,
     };
-    let mut objects: Vec<Object> = Vec::with_capacity(listing.limit + 1);
-    let (mut bytes, mut is_full) = (0, false);
-    let mut each = |row: &dyn crate::db::Row| {
-        if is_full {
-            return;
+    let read = match (caller, listing.user_id) {
+        (Caller::Script, Some(owner)) => of_one(db, listing, (owner, 0), after.as_ref(), &mut page),
+        (Caller::User(caller), Some(owner)) => {
+            let read_min = if caller == owner { 1 } else { 2 };
+            of_one(db, listing, (owner, read_min), after.as_ref(), &mut page)
         }
-        let object = read_object(row);
-        bytes += object.json_bytes();
-        is_full = bytes > bytes_max && !objects.is_empty();
-        if !is_full {
-            objects.push(object);
+        (Caller::User(_), None) => {
+            let first = Position::before(2);
+            let after = after.filter(|after| after.read >= 2).unwrap_or(first);
+            everybodys(db, listing, LISTED, &after, &mut page)
         }
-    };
-    let result = if let Some(owner) = &listing.user_id {
-        let params = [
-            Param::Blob(owner.as_bytes()),
-            Param::Text(&listing.collection),
-            Param::Text(&after.key),
-            Param::Int(read_min),
-            Param::Int(limit),
-        ];
-        db.query(OF_ONE, &params, &mut each)
-    } else {
-        let params = [
-            Param::Text(&listing.collection),
-            Param::Int(read_min),
-            Param::Int(after.read),
-            Param::Text(&after.key),
-            Param::Blob(after.user_id.as_bytes()),
-            Param::Int(limit),
-        ];
-        if read_min == 0 && after.read <= 0 {
-            db.query(ALL, &params, &mut each)
-        } else {
-            db.query(LISTED, &params, &mut each)
+        (Caller::Script, None) => {
+            let (nobodys, users) = match after {
+                Some(after) if !after.user_id.is_nil() => (None, after),
+                after => (Some(after), Position::before(0)),
+            };
+            nobodys
+                .map_or(Ok(()), |after| {
+                    of_one(db, listing, (Uuid::nil(), 0), after.as_ref(), &mut page)
+                })
+                .and_then(|()| everybodys(db, listing, OF_USERS, &users, &mut page))
         }
     };
-    result.map_err(ApiError::database("Error listing storage objects."))?;
+    read.map_err(ApiError::database("Error listing storage objects."))?;
+    let Page { mut objects, is_full, .. } = page;
     let mut cursor = String::new();
     if is_full || objects.len() > listing.limit {
         objects.truncate(listing.limit);
@@ -148,7 +139,59 @@ pub fn list(
     Ok((objects, cursor))
 }
 
+/// Adds objects of one user's, or of nobody's, that can be read with this permission.
+fn of_one(
+    db: &mut dyn Database,
+    listing: &Listing,
+    (owner, read_min): (Uuid, i64),
+    after: Option<&Position>,
+    page: &mut Page,
+) -> Result<(), DbError> {
+    let params = [
+        Param::Blob(owner.as_bytes()),
+        Param::Text(&listing.collection),
+        Param::Text(after.map_or("", |after| &after.key)),
+        Param::Int(read_min),
+        Param::Int(listing.rows(page)),
+    ];
+    db.query(OF_ONE, &params, &mut |row| page.add(row))
+}
+
+/// Adds objects by the index, unless the page is full.
+fn everybodys(
+    db: &mut dyn Database,
+    listing: &Listing,
+    sql: &str,
+    after: &Position,
+    page: &mut Page,
+) -> Result<(), DbError> {
+    let rows = listing.rows(page);
+    if page.is_full || rows == 0 {
+        return Ok(());
+    }
+    let params = [
+        Param::Text(&listing.collection),
+        Param::Int(after.read),
+        Param::Text(&after.key),
+        Param::Blob(after.user_id.as_bytes()),
+        Param::Int(rows),
+    ];
+    db.query(sql, &params, &mut |row| page.add(row))
+}
+
+impl Listing {
+    /// How many more the page may have, and one that tells whether there is a next page.
+    fn rows(&self, page: &Page) -> i64 {
+        i64::try_from((self.limit + 1).saturating_sub(page.objects.len())).unwrap_or(0)
+    }
+}
+
 impl Position {
+    /// Before all that can be read with this permission: keys are never empty.
+    fn before(read: i64) -> Self {
+        Self { read, key: String::new(), user_id: Uuid::nil() }
+    }
+
     fn of(object: &Object) -> Self {
         Self {
             read: i64::from(object.permission_read),
