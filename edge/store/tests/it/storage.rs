@@ -289,6 +289,16 @@ fn scripts_list_nobodys_before_those_of_users() {
     db.execute("UPDATE storage SET read = 2 WHERE key IN ('k3', 'k6')", &[]).unwrap();
     clients(db, &["k1", "k3", "k3", "k6"]);
     pages(db, "n1 n2 n3 n4 n5 n6 a0 a4 a3");
+    // A script's cursor shows a client no more than one of its own.
+    for limit in 1..=7 {
+        let listing =
+            |limit, cursor| Listing { collection: "c".into(), user_id: None, limit, cursor };
+        let first = listing(limit, String::new());
+        let (_, cursor) = storage::list(db, Caller::Script, &first, usize::MAX).unwrap();
+        let (page, _) =
+            storage::list(db, Caller::User(ann), &listing(9, cursor), usize::MAX).unwrap();
+        assert!(page.iter().all(|object| object.permission_read == 2), "{limit}: {page:?}");
+    }
 }
 
 #[test]
