@@ -118,9 +118,10 @@ fn unprivileged() -> Option<(u32, u32)> {
 /// The game's SQL as PostgreSQL reads it: locks are no comments there, tables have no clusters, and
 /// lists are read by other functions.
 pub(crate) fn translate(sql: &str) -> String {
+    let nobody = format!("decode({}, 'hex')", NOBODY.trim_start_matches('x'));
     let sql = sql
         .replace(CLUSTERED, "")
-        .replace(NOBODY, "decode('00000000000000000000000000000000', 'hex')")
+        .replace(NOBODY, &nobody)
         .replace("/* FOR ", "FOR ")
         .replace(" */", "");
     let sql = replaced(&sql, "json_each(", &|list, rest| match rest.strip_prefix(" AS item") {

@@ -180,6 +180,29 @@ fn a_script_writes_what_is_nobodys_whether_it_is_there_or_not() {
     assert_eq!(refused.message, "Storage write rejected - user not found.");
 }
 
+/// All pages of the collection, an object as the sign of its owner, which is `a` for the user `a`, and the number in its key.
+fn walked(
+    db: &mut dyn game::db::Database,
+    caller: Caller,
+    (user_id, limit): (Option<Uuid>, usize),
+    (a, other): (Uuid, &str),
+) -> String {
+    let (mut all, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let listing = Listing { collection: "c".into(), user_id, limit, cursor };
+        let (objects, next) = storage::list(db, caller, &listing, usize::MAX).unwrap();
+        assert!(objects.len() <= limit && (next.is_empty() || objects.len() == limit));
+        all.extend(objects.iter().map(|object| {
+            let owner = if object.id.user_id == a { "a" } else { other };
+            format!("{owner}{}", &object.id.key[1..])
+        }));
+        cursor = next;
+        if cursor.is_empty() {
+            return all.join(" ");
+        }
+    }
+}
+
 #[test]
 fn lists_show_what_the_caller_may_see_page_by_page() {
     let mut world = World::new();
@@ -194,22 +217,7 @@ fn lists_show_what_the_caller_may_see_page_by_page() {
         }
     }
     storage::write(db, now, Caller::Script, &writes).unwrap();
-    let mut pages = |caller, user_id, limit| {
-        let (mut all, mut cursor) = (Vec::new(), String::new());
-        loop {
-            let listing = Listing { collection: "c".into(), user_id, limit, cursor };
-            let (objects, next) = storage::list(db, caller, &listing, usize::MAX).unwrap();
-            assert!(objects.len() <= limit && (next.is_empty() || objects.len() == limit));
-            all.extend(objects.iter().map(|object| {
-                let owner = if object.id.user_id == ann { "a" } else { "b" };
-                format!("{owner}{}", &object.id.key[1..])
-            }));
-            cursor = next;
-            if cursor.is_empty() {
-                return all.join(" ");
-            }
-        }
-    };
+    let mut pages = |caller, user_id, limit| walked(db, caller, (user_id, limit), (ann, "b"));
     for limit in [1, 2, 3, 100] {
         for (caller, user_id, expected) in [
             (Caller::User(ann), Some(ann), "a1 a2 a4 a5"),
@@ -254,21 +262,8 @@ fn scripts_list_nobodys_before_those_of_users() {
     storage::write(db, now, Caller::Script, &writes).unwrap();
     let pages = |db: &mut dyn game::db::Database, expected: &str| {
         for limit in [1, 2, 3, 100] {
-            let (mut all, mut cursor) = (Vec::new(), String::new());
-            loop {
-                let listing = Listing { collection: "c".into(), user_id: None, limit, cursor };
-                let (page, next) = storage::list(db, Caller::Script, &listing, usize::MAX).unwrap();
-                assert!(next.is_empty() || page.len() == limit);
-                all.extend(page.iter().map(|object| {
-                    let owner = if object.id.user_id == ann { "a" } else { "n" };
-                    format!("{owner}{}", &object.id.key[1..])
-                }));
-                cursor = next;
-                if cursor.is_empty() {
-                    break;
-                }
-            }
-            assert_eq!(all.join(" "), expected, "{limit} a page");
+            let all = walked(db, Caller::Script, (None, limit), (ann, "n"));
+            assert_eq!(all, expected, "{limit} a page");
         }
     };
     pages(db, "n1 n2 n3 n4 n5 n6 a0 a3 a4");

@@ -106,30 +106,8 @@ pub fn list(
         bytes_max,
         is_full: false,
     };
-    let read = match (caller, listing.user_id) {
-        (Caller::Script, Some(owner)) => of_one(db, listing, (owner, 0), after.as_ref(), &mut page),
-        (Caller::User(caller), Some(owner)) => {
-            let read_min = if caller == owner { 1 } else { 2 };
-            of_one(db, listing, (owner, read_min), after.as_ref(), &mut page)
-        }
-        (Caller::User(_), None) => {
-            let first = Position::before(2);
-            let after = after.filter(|after| after.read >= 2).unwrap_or(first);
-            everybodys(db, listing, LISTED, &after, &mut page)
-        }
-        (Caller::Script, None) => {
-            let (nobodys, users) = match after {
-                Some(after) if !after.user_id.is_nil() => (None, after),
-                after => (Some(after), Position::before(0)),
-            };
-            nobodys
-                .map_or(Ok(()), |after| {
-                    of_one(db, listing, (Uuid::nil(), 0), after.as_ref(), &mut page)
-                })
-                .and_then(|()| everybodys(db, listing, OF_USERS, &users, &mut page))
-        }
-    };
-    read.map_err(ApiError::database("Error listing storage objects."))?;
+    read(db, caller, listing, after, &mut page)
+        .map_err(ApiError::database("Error listing storage objects."))?;
     let Page { mut objects, is_full, .. } = page;
     let mut cursor = String::new();
     if is_full || objects.len() > listing.limit {
@@ -137,6 +115,39 @@ pub fn list(
         cursor = objects.last().map(|last| Position::of(last).text()).unwrap_or_default();
     }
     Ok((objects, cursor))
+}
+
+/// Reads the page that comes behind a position, or the first one.
+fn read(
+    db: &mut dyn Database,
+    caller: Caller,
+    listing: &Listing,
+    after: Option<Position>,
+    page: &mut Page,
+) -> Result<(), DbError> {
+    let read_min = match (caller, listing.user_id) {
+        (Caller::Script, _) => 0,
+        (Caller::User(caller), Some(owner)) if caller == owner => 1,
+        (Caller::User(_), _) => 2,
+    };
+    match (caller, listing.user_id) {
+        (_, Some(owner)) => of_one(db, listing, (owner, read_min), after.as_ref(), page),
+        (Caller::User(_), None) => {
+            let after = after.filter(|after| after.read >= read_min);
+            let after = after.unwrap_or_else(|| Position::before(read_min));
+            everybodys(db, listing, LISTED, &after, page)
+        }
+        (Caller::Script, None) => {
+            let after_user = match after {
+                Some(after) if !after.user_id.is_nil() => after,
+                after => {
+                    of_one(db, listing, (Uuid::nil(), read_min), after.as_ref(), page)?;
+                    Position::before(read_min)
+                }
+            };
+            everybodys(db, listing, OF_USERS, &after_user, page)
+        }
+    }
 }
 
 /// Adds objects of one user's, or of nobody's, that can be read with this permission.
@@ -182,7 +193,9 @@ fn everybodys(
 impl Listing {
     /// How many more the page may have, and one that tells whether there is a next page.
     fn rows(&self, page: &Page) -> i64 {
-        i64::try_from((self.limit + 1).saturating_sub(page.objects.len())).unwrap_or(0)
+        let rows = self.limit + 1;
+        assert!(page.objects.len() <= rows, "a statement gave more rows than its limit");
+        i64::try_from(rows - page.objects.len()).unwrap_or(0)
     }
 }
 
