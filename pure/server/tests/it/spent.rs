@@ -104,12 +104,13 @@ impl Plan<'_> {
 }
 
 /// `fill` keeps so many megabytes of its VM's memory, of which a small one has eight, `fill_all` all of it; `ask` waits for a room, which has no
-/// such match.
+/// such match. Each megabyte is one string, unlike the others and made in one piece: when garbage is collected
+/// depends on the time that Luau's collector measures, and a busy machine's garbage used memory up too early.
 const MODULE: &str = "
 local nk = require('nakama')
 local kept = {}
 local function fill(_, payload)
-  for i = 1, tonumber(payload) or 0 do kept[#kept + 1] = string.rep('x', 1000000) .. #kept end
+  for i = 1, tonumber(payload) or 0 do kept[#kept + 1] = string.rep('x', 1000000 + #kept) end
   return tostring(#kept)
 end
 nk.register_rpc(fill, 'fill')
@@ -275,7 +276,7 @@ local kept = {}
 local function keep(vars, what)
   if not vars or not vars[what] then return end
   nk.event(what, {}, nil)
-  kept[#kept + 1] = string.rep("x", 1000000) .. #kept
+  kept[#kept + 1] = string.rep("x", 1000000 + #kept)
 end
 nk.register_req_before(function(_, request) keep(request.account.vars, "before") return request end, "AuthenticateDevice")
 nk.register_req_after(function(_, session, request)
@@ -335,7 +336,7 @@ local kept = {}
 nk.register_rpc(function(_, payload)
   for i = 1, tonumber(payload) or 0 do
     if #kept == 5 then nk.localcache_put("a", "b") end
-    kept[#kept + 1] = string.rep("x", 1000000) .. #kept
+    kept[#kept + 1] = string.rep("x", 1000000 + #kept)
   end
   return tostring(#kept)
 end, "fill")
