@@ -65,8 +65,9 @@ pub enum OpenError {
     /// A step of the schema failed; none is done.
     #[error(
         "cannot bring {path} to schema version {version} ({name}): {cause}; the database is as it \
-         was, with schema version {found}: go on with the version of throng that wrote it, and \
-         report this"
+         was, with schema version {found}, and the version of throng that wrote it can go on with \
+         it. An upgrade needs room for its log beside the database, and a folder to write temporary \
+         files to (TMPDIR, /var/tmp or /tmp); if it had both, report this"
     )]
     Migration {
         /// The file.

@@ -6,13 +6,14 @@
 //! runs, for `runtime.sql_write_budget_ms` at most, and is undone if it goes beyond any limit. Not
 //! here: what the limits are ([`GuestBudget`]), and what a statement may name (`rules.rs`).
 
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use game::db::{DbError, GuestBudget, Param, Row};
 use rusqlite::limits::Limit;
-use rusqlite::{CachedStatement, Connection, ErrorCode, Statement};
+use rusqlite::{CachedStatement, Connection, ErrorCode, Statement, StatementStatus};
 
 use crate::functions::{self, PATTERN_BYTES_MAX};
 use crate::lock::{WriteLock, Writer};
@@ -66,6 +67,8 @@ pub(crate) struct Guest {
     meter: Meter,
     rules: Arc<Rules>,
     waited: Waited,
+    /// Rows that the last statement read one after the other, because no index leads to them.
+    scanned: Cell<u64>,
 }
 
 /// The write lock, until this goes.
@@ -104,7 +107,8 @@ impl Guest {
         let progress = meter.clone();
         conn.progress_handler(STEPS, Some(move || progress.is_over()))?;
         shared.timer.watch(&meter, conn.get_interrupt_handle());
-        Ok(Self { conn, budget, meter, rules, waited: Waited::default() })
+        let (waited, scanned) = (Waited::default(), Cell::default());
+        Ok(Self { conn, budget, meter, rules, waited, scanned })
     }
 
     /// For how long its statements waited for others, and for the disk, microseconds.
@@ -124,15 +128,17 @@ impl Guest {
         stats.sql_statements.up();
         self.meter.start(&self.budget);
         shared.timer.wake();
+        self.scanned.set(0);
         let result = self.run_metered(shared, sql, params, each);
-        let stopped = self.meter.end();
+        let (stopped, scanned) = (self.meter.end(), self.scanned.get());
+        stats.sql_rows_scanned.add(scanned);
         match (result, stopped) {
             (Err(_), Some(stop)) => {
                 match stop {
                     Stop::Time | Stop::Held => stats.sql_out_of_time.up(),
                     Stop::Written => stats.sql_over_limit.up(),
                 }
-                Err(stop.error(&self.budget))
+                Err(stop.error(&self.budget, scanned))
             }
             (result, _) => result,
         }
@@ -161,6 +167,9 @@ impl Guest {
                     self.write(shared, &mut statement, &drops, each)
                 }
             });
+        // Of this run alone: the count of a statement that is kept would go on.
+        let scanned = statement.reset_status(StatementStatus::FullscanStep);
+        self.scanned.set(u64::try_from(scanned).unwrap_or(0));
         if is_kept {
             drop::<CachedStatement<'_>>(statement);
         } else {

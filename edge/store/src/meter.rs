@@ -34,9 +34,21 @@ pub(crate) enum Stop {
     Written,
 }
 
+/// So many rows are said to have been read without an index, if time is over: fewer are no matter.
+const SCANNED_MIN: u64 = 10_000;
+
 impl Stop {
-    pub(crate) fn error(self, budget: &GuestBudget) -> DbError {
+    /// What a script is told whose statement has read so many rows that no index led to.
+    pub(crate) fn error(self, budget: &GuestBudget, scanned: u64) -> DbError {
         let (what, setting) = match self {
+            Self::Time if scanned >= SCANNED_MIN => (
+                format!(
+                    "stopped after {} ms, in which it read {scanned} rows one after the other: no \
+                     index leads to what it looks for",
+                    budget.time_ms
+                ),
+                "runtime.sql_budget_ms",
+            ),
             Self::Time => (format!("stopped after {} ms", budget.time_ms), "runtime.sql_budget_ms"),
             Self::Held => (
                 format!("stopped after it kept other writers waiting for {} ms", budget.write_ms),

@@ -40,10 +40,13 @@ pub(crate) fn migrate(
             copy::remove(copy);
         }
         return Err(match (failure(path, &error), step) {
-            (OpenError::Other { path, cause }, Some((version, name))) => {
+            (damaged @ OpenError::NotADatabase { .. }, _) => damaged,
+            // Also where SQLite says that it cannot write: a file for sorting may be meant.
+            (_, Some((version, name))) => {
+                let (path, cause) = (path.to_owned(), error.to_string());
                 OpenError::Migration { path, found, version, name, cause }
             }
-            (known, _) => known,
+            (known, None) => known,
         });
     }
     for step in pending {

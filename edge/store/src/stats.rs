@@ -20,7 +20,11 @@ pub(crate) struct Count(AtomicU64);
 
 impl Count {
     pub(crate) fn up(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.add(1);
+    }
+
+    pub(crate) fn add(&self, more: u64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
     }
 }
 
@@ -55,6 +59,8 @@ counters! {
     sql_over_limit,
     /// SQL statements of scripts refused because they touch what is the server's own.
     sql_refused,
+    /// Rows of tables that SQL statements of scripts read one after the other, where no index led to them.
+    sql_rows_scanned,
     /// Failures of the database: the disk, a damaged file, a table that is not there.
     db_errors,
     /// Transactions not begun because others held the database for too long.

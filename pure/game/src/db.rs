@@ -32,6 +32,7 @@
 //!   ([`id_list`]), `IN (SELECT value FROM json_each($1))` ([`text_list`]); tuples come as
 //!   `json_each($1) AS item`, with `item.value ->> 0` and so on. PostgreSQL has
 //!   `jsonb_array_elements_text`, `jsonb_array_elements` and `decode(…, 'hex')` for these.
+//! * The id of nobody is a literal, where an index has it for its condition ([`crate::schema::NOBODY`]).
 
 use std::fmt::Write as _;
 

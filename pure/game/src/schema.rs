@@ -3,7 +3,8 @@
 //! changed, a new one is added.
 //!
 //! The SQL is common to SQLite and PostgreSQL but for one suffix, [`CLUSTERED`], which a store that
-//! does not know it takes off, and one id, [`NOBODY`]. Texts are compared byte by byte (PostgreSQL: collation `C`). Ids are 16-byte blobs, times unix milliseconds, booleans 0 and 1.
+//! does not know it takes off, and one id, [`NOBODY`]. Texts are compared byte by byte (PostgreSQL:
+//! collation `C`). Ids are 16-byte blobs, times unix milliseconds, booleans 0 and 1.
 //!
 //! The cost of registering a device decides the shape: a row of `users`, which grows at its end
 //! because ids begin with the time, and one of `user_device`. The devices of a user are listed in
@@ -30,13 +31,16 @@ macro_rules! nobody {
 }
 pub(crate) use nobody;
 
-/// Which objects are in the index of lists: those of users, and those of nobody's that clients may read. SQLite takes it for a query that says so in these words.
-macro_rules! is_listed {
+/// Which objects are in the index `storage_listing`: those of users, and those of nobody's that
+/// clients may read. SQLite takes the index for a query that says this, or one half of it, in
+/// literals. It is a part of step 8 and so never changes: another condition is another macro, and
+/// another step.
+macro_rules! is_indexed {
     () => {
         concat!("(read > 1 OR user_id <> ", $crate::schema::nobody!(), ")")
     };
 }
-pub(crate) use is_listed;
+pub(crate) use is_indexed;
 
 /// The id of nobody in statements, as SQLite writes it; PostgreSQL says `decode('00…', 'hex')`.
 pub const NOBODY: &str = nobody!();
@@ -205,13 +209,13 @@ const ZONE: &[&str] = &["CREATE TABLE zone_part (
         PRIMARY KEY (node, number)
     )"];
 
-/// Objects of nobody's that scripts alone may read have no row in the index: scripts list them as the
-/// table has them (`storage::list`), and one with a random key changes a page less.
+/// Objects of nobody's that scripts alone may read have no row in the index: scripts list them as
+/// the table has them (`storage::list`), and one with a random key changes a page less.
 const PRIVATE_OF_NOBODY: &[&str] = &[
     "DROP INDEX storage_listing",
     concat!(
         "CREATE INDEX storage_listing ON storage (collection, read, key, user_id) WHERE ",
-        is_listed!()
+        is_indexed!()
     ),
 ];
 

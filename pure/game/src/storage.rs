@@ -18,6 +18,7 @@ macro_rules! select {
     };
 }
 
+// Behind the macro, which they use.
 mod list;
 mod write;
 

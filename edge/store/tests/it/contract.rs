@@ -33,6 +33,7 @@ const OF_SQLITE: &[&str] = &[
     "lookups_use_their_indexes",
     "friends_of_friends_are_found_by_an_index",
     "lists_read_their_own_rows",
+    "lists_use_the_tables_key_or_their_index",
     "looking_for_a_refresh_tokens_revocation_uses_the_key",
 ];
 

@@ -263,6 +263,44 @@ fn a_statement_that_goes_on_and_on_is_stopped() {
     assert_eq!(one(&mut db, "SELECT 1"), "Int(1)");
 }
 
+/// Of a collection alone no index knows where it is.
+#[test]
+fn rows_that_no_index_led_to_are_counted_and_told_where_time_was_over() {
+    let (_folder, store, mut db) = store_with(GuestBudget { time_ms: 50, ..GuestBudget::DEFAULT });
+    let fill = format!(
+        "INSERT INTO storage {} SELECT randomblob(16), 'c' || x % 2, x, '{{}}', '', 2, 1, 1, 1 FROM c",
+        numbers(20_000)
+    );
+    db.execute(&fill, &[]).unwrap();
+    let scanned = |store: &Store| {
+        let samples = store.stats().samples();
+        samples.iter().find(|one| one.name == "sql_rows_scanned").unwrap().value
+    };
+    let mut before = 0;
+    for (condition, expected) in [
+        ("key = '7'", 19_999),
+        ("key = '7'", 19_999),
+        ("collection = 'none'", 19_999),
+        ("collection = 'none' AND read > 1", 0),
+        ("collection = 'none' AND user_id <> x'00000000000000000000000000000000'", 0),
+        ("collection = 'none' AND user_id = x'00000000000000000000000000000000'", 0),
+    ] {
+        let sql = format!("SELECT key FROM storage WHERE {condition}");
+        db.guest_query(&sql, &[], &mut |_| ()).unwrap();
+        assert_eq!(scanned(&store) - before, expected, "{condition}");
+        before = scanned(&store);
+    }
+    let sql = "SELECT COUNT(*) FROM storage AS a, storage AS b WHERE a.key > b.key";
+    let stopped = db.guest_query(sql, &[], &mut |_| ()).unwrap_err().to_string();
+    let (_, why) = stopped.split_once("stopped after 50 ms, in which it read ").unwrap();
+    let (rows, why) = why.split_once(' ').unwrap();
+    assert!(rows.parse::<u64>().unwrap() >= 10_000, "{stopped}");
+    assert!(why.contains("no index leads to") && why.ends_with("(runtime.sql_budget_ms)"), "{why}");
+    let sql = format!("{} SELECT SUM(x) FROM c", numbers(u64::MAX >> 1));
+    let stopped = db.guest_query(&sql, &[], &mut |_| ()).unwrap_err().to_string();
+    assert_eq!(stopped, "stopped after 50 ms (runtime.sql_budget_ms)");
+}
+
 #[test]
 fn values_rows_and_answers_are_bounded_before_they_are_there() {
     let (_folder, store, mut db) = store_with(GuestBudget::DEFAULT);

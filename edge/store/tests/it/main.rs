@@ -17,5 +17,6 @@ mod postgres;
 mod sessions;
 mod statements;
 mod storage;
+mod watched;
 mod world;
 mod zone;

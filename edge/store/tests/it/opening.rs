@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use game::db::{Database as _, Param};
-use game::schema::{MIGRATIONS, Migration};
+use game::schema::{MIGRATIONS, Migration, NOBODY};
 use store::{Check, DATABASE_FILE, OpenError, Store, StoreSettings};
 
 /// A folder of its own for one test, gone afterwards.
@@ -55,16 +55,35 @@ fn every_older_version_is_brought_up_to_date_and_its_rows_stay() {
             let id = Param::Blob(&[7; 16]);
             let sql = "INSERT INTO users (id, username, create_time, update_time) \
                 VALUES ($1, 'kept', 1, 1)";
-            old.connect().unwrap().execute(sql, &[id]).unwrap();
+            let mut db = old.connect().unwrap();
+            db.execute(sql, &[id]).unwrap();
+            for (owner, read) in [(NOBODY, 1), (NOBODY, 2), ("x'07'", 1)] {
+                let sql = format!(
+                    "INSERT INTO storage (user_id, collection, key, value, version, read, write, \
+                     create_time, update_time) VALUES ({owner}, 'c', 'k{read}', '{{}}', '', {read}, 1, 1, 1)"
+                );
+                db.execute(&sql, &[]).unwrap();
+            }
         }
         drop(old);
         for _ in 0..2 {
             let new = Store::open(&data_dir).unwrap();
             assert_eq!(version(&new), i64::try_from(MIGRATIONS.len()).unwrap());
-            let mut kept = 0;
-            let sql = "SELECT COUNT(*) FROM users WHERE username = 'kept'";
-            new.connect().unwrap().query(sql, &[], &mut |row| kept = row.int(0)).unwrap();
-            assert_eq!(kept, i64::from(from >= 1));
+            let mut db = new.connect().unwrap();
+            let indexed = format!(
+                "SELECT COUNT(*) FROM storage INDEXED BY storage_listing WHERE read > 1 OR user_id <> {NOBODY}"
+            );
+            for (sql, kept) in [
+                ("SELECT COUNT(*) FROM users WHERE username = 'kept'", 1),
+                ("SELECT COUNT(*) FROM storage", 3),
+                (&indexed, 2),
+            ] {
+                let mut found = 0;
+                db.query(sql, &[], &mut |row| found = row.int(0)).unwrap();
+                assert_eq!(found, if from >= 1 { kept } else { 0 }, "{sql}");
+            }
+            let whole = "SELECT 1 FROM storage INDEXED BY storage_listing WHERE collection = 'c'";
+            assert!(db.query(whole, &[], &mut |_| ()).is_err(), "the index has all objects");
         }
     }
 }

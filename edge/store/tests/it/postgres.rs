@@ -545,6 +545,10 @@ fn statements_are_translated_by_their_texts_alone() {
         ("SELECT 1 FROM users WHERE id = $1", "SELECT 1 FROM users WHERE id = $1"),
         ("CREATE TABLE t (a TEXT) WITHOUT ROWID", "CREATE TABLE t (a TEXT)"),
         (
+            "SELECT 1 FROM t WHERE a <> x'00000000000000000000000000000000'",
+            "SELECT 1 FROM t WHERE a <> decode('00000000000000000000000000000000', 'hex')",
+        ),
+        (
             "SELECT 1 FROM users u, writer_turn t /* FOR NO KEY UPDATE OF u FOR KEY SHARE OF t */",
             "SELECT 1 FROM users u, writer_turn t FOR NO KEY UPDATE OF u FOR KEY SHARE OF t",
         ),

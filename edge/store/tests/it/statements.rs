@@ -5,7 +5,7 @@ use std::slice;
 
 use event::{Now, Random};
 use game::account;
-use game::db::{Database, DbError, Param, Row};
+use game::db::Database;
 use game::link;
 use game::session::new_id;
 use game::storage::{self, Caller, ObjectId, Write};
@@ -13,62 +13,7 @@ use game::wallet::{LedgerRow, WalletUpdate, wallets_update};
 use store::Store;
 use uuid::Uuid;
 
-/// Counts what goes through.
-struct Counted<'a>(&'a mut dyn Database, u64);
-
-impl Database for Counted<'_> {
-    fn begin(&mut self) -> Result<(), DbError> {
-        self.0.begin()
-    }
-
-    fn commit(&mut self) -> Result<(), DbError> {
-        self.0.commit()
-    }
-
-    fn sync(&mut self) {
-        self.0.sync();
-    }
-
-    fn is_synced(&self) -> bool {
-        self.0.is_synced()
-    }
-
-    fn rollback(&mut self) -> Result<(), DbError> {
-        self.0.rollback()
-    }
-
-    fn in_transaction(&self) -> bool {
-        self.0.in_transaction()
-    }
-
-    fn execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64, DbError> {
-        self.1 += 1;
-        self.0.execute(sql, params)
-    }
-
-    fn query(
-        &mut self,
-        sql: &str,
-        params: &[Param<'_>],
-        each: &mut dyn FnMut(&dyn Row),
-    ) -> Result<(), DbError> {
-        self.1 += 1;
-        self.0.query(sql, params, each)
-    }
-
-    fn guest_execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64, DbError> {
-        self.0.guest_execute(sql, params)
-    }
-
-    fn guest_query(
-        &mut self,
-        sql: &str,
-        params: &[Param<'_>],
-        each: &mut dyn FnMut(&dyn Row),
-    ) -> Result<(), DbError> {
-        self.0.guest_query(sql, params, each)
-    }
-}
+use crate::watched::Watched;
 
 #[test]
 fn calls_take_so_many_statements() {
@@ -78,9 +23,9 @@ fn calls_take_so_many_statements() {
         (Random::from_number(1), Now { mono_ns: 0, unix_ms: 1_800_000_000_000 });
     let mut found = Vec::new();
     let mut count = |what: &str, job: &mut dyn FnMut(&mut dyn Database)| {
-        let mut counted = Counted(&mut db, 0);
-        job(&mut counted);
-        found.push(format!("{what}: {}", counted.1));
+        let mut watched = Watched::new(&mut db);
+        job(&mut watched);
+        found.push(format!("{what}: {}", watched.statements.len()));
     };
     let mut log_in = |db: &mut dyn Database, device: &str| {
         let new_account = account::NewAccount::draw(now, &mut random);
