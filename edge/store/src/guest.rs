@@ -297,7 +297,10 @@ impl Guest {
     fn check_answer(&self, rows: usize, bytes: usize) -> Result<(), DbError> {
         let GuestBudget { rows_max, answer_bytes_max, .. } = self.budget;
         let (what, setting) = if rows > rows_max {
-            (format!("more than {rows_max} rows"), "runtime.sql_rows_max")
+            (
+                format!("more than {rows_max} rows: take a LIMIT, or count in SQL"),
+                "runtime.sql_rows_max",
+            )
         } else if bytes > answer_bytes_max {
             (format!("more than {answer_bytes_max} bytes"), "runtime.sql_answer_max_bytes")
         } else {

@@ -295,7 +295,12 @@ fn rows_that_no_index_led_to_are_counted_and_told_where_time_was_over() {
     let (_, why) = stopped.split_once("stopped after 50 ms, in which it read ").unwrap();
     let (rows, why) = why.split_once(' ').unwrap();
     assert!(rows.parse::<u64>().unwrap() >= 10_000, "{stopped}");
-    assert!(why.contains("no index leads to") && why.ends_with("(runtime.sql_budget_ms)"), "{why}");
+    assert!(
+        why.contains("no index leads to")
+            && why.contains("EXPLAIN QUERY PLAN")
+            && why.ends_with("(runtime.sql_budget_ms)"),
+        "{why}"
+    );
     let sql = format!("{} SELECT SUM(x) FROM c", numbers(u64::MAX >> 1));
     let stopped = db.guest_query(&sql, &[], &mut |_| ()).unwrap_err().to_string();
     assert_eq!(stopped, "stopped after 50 ms (runtime.sql_budget_ms)");

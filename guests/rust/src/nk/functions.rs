@@ -40,7 +40,7 @@ server_functions! {
     metrics_timer_record(name: impl Text, tags: Option<Value>, time_ns: impl Number) -> ();
     /// Runs an SQL statement of SQLite with `?1`, `?2`, … as parameters; returns how many rows it changed. It is a transaction of its own, and is undone if it goes beyond its budget (`runtime.sql_*`). The server's own tables can be read, without passwords, and not changed, unless `runtime.sql_write_own_tables` is set; there are no temporary tables.
     sql_exec(statement: impl Text, params: Option<Vec<Value>>) -> (i64);
-    /// Runs an SQL query of SQLite; returns a table of columns for each row, within `runtime.sql_rows_max` and `runtime.sql_answer_max_bytes`. Columns of ids (declared `BYTEA` or `UUID`) come out as the ids' text; comparisons by `=`, `<>` and `IN` with the text of an id find them. Of an expression an id comes out as 16 bytes (`nk.uuid_bytes_to_string`), and a join of ids with texts finds nothing.
+    /// Runs an SQL query of SQLite; returns a table of columns for each row, within `runtime.sql_rows_max` and `runtime.sql_answer_max_bytes`. Columns of ids (declared `BYTEA` or `UUID`) come out as the ids' text; comparisons by `=`, `<>` and `IN` with the text of an id find them, those by `<>` without an index. Of an expression an id comes out as 16 bytes (`nk.uuid_bytes_to_string`), and a join of ids with texts finds nothing.
     sql_query(query: impl Text, params: Option<Vec<Value>>) -> (Vec<Value>);
     /// Unix time in milliseconds: now, or of a date with `year`, `month`, `day`, and maybe `hour`, `min`, `sec`, `msec`, in UTC.
     time(date: Option<Value>) -> (i64);
@@ -142,7 +142,7 @@ server_functions! {
     wallets_update(updates: Vec<Value>, update_ledger: Option<bool>) -> (Vec<Value>);
     /// Deletes objects, all or none. Each id is `{ collection, key, user_id?, version? }`. An object that is not there is an error.
     storage_delete(ids: Vec<Value>) -> ();
-    /// Objects of a collection: of one user, or of everybody if `user_id` is nil. The cursor asks for the next page; nil on the last one. With `caller_id` permissions count.
+    /// Objects of a collection: of one user, or of everybody if `user_id` is nil; `limit` of them, 1 to 100 (more counts as 100). The cursor asks for the next page; nil on the last one. With `caller_id` permissions count.
     storage_list(user_id: Option<&str>, collection: Option<&str>, limit: Option<i64>, cursor: Option<&str>, caller_id: Option<&str>) -> (Vec<Value>, Option<String>);
     /// Reads objects by `{ collection, key, user_id? }`; without a user they are the system's. What is not there is left out. `value` is a table, times are unix seconds.
     storage_read(ids: Vec<Value>) -> (Vec<Value>);

@@ -17,8 +17,9 @@ functions! {
         built [writes] storage_delete(ids: records("expects a valid set of object IDs"))
             = storage::delete(host, &ids);
         missing storage_index_list;
-        /// Objects of a collection: of one user, or of everybody if `user_id` is nil. The cursor
-        /// asks for the next page; nil on the last one. With `caller_id` permissions count.
+        /// Objects of a collection: of one user, or of everybody if `user_id` is nil; `limit` of them,
+        /// 1 to 100 (more counts as 100). The cursor asks for the next page; nil on the last one. With
+        /// `caller_id` permissions count.
         /// ```lua
         /// local objects, cursor = nk.storage_list(nil, "scores", 10)
         /// for _, object in ipairs(objects) do nk.logger_info(object.key) end

@@ -176,8 +176,8 @@ functions! {
         /// Runs an SQL query of SQLite; returns a table of columns for each row, within
         /// `runtime.sql_rows_max` and `runtime.sql_answer_max_bytes`. Columns of ids (declared
         /// `BYTEA` or `UUID`) come out as the ids' text; comparisons by `=`, `<>` and `IN` with the
-        /// text of an id find them. Of an expression an id comes out as 16 bytes
-        /// (`nk.uuid_bytes_to_string`), and a join of ids with texts finds nothing.
+        /// text of an id find them, those by `<>` without an index. Of an expression an id comes out
+        /// as 16 bytes (`nk.uuid_bytes_to_string`), and a join of ids with texts finds nothing.
         /// ```lua
         /// local rows = nk.sql_query("SELECT username FROM users ORDER BY username LIMIT 10", {})
         /// for _, row in ipairs(rows) do nk.logger_info(row.username) end
