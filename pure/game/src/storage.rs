@@ -9,10 +9,12 @@
 
 /// The beginning of a statement that reads objects.
 macro_rules! select {
-    ($($condition:expr),+) => {
+    ($($condition:expr),+) => { select!(value: "value", $($condition),+) };
+    (value: $value:expr, $($condition:expr),+) => {
         concat!(
-            "SELECT collection, key, user_id, value, version, read, write, create_time, \
-             update_time FROM storage WHERE ",
+            "SELECT collection, key, user_id, ",
+            $value,
+            ", version, read, write, create_time, update_time FROM storage WHERE ",
             $($condition),+
         )
     };

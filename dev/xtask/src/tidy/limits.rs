@@ -201,6 +201,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("pure/game/src/storage.rs", "OBJECTS_MAX", "objects of one call"),
     ("pure/game/src/storage.rs", "SCRIPT_BYTES_MAX", "objects that one call of a script reads"),
     ("pure/game/src/storage/list.rs", "LIST_LIMIT_MAX", "a page of storage"),
+    ("pure/game/src/storage/list.rs", "PASSED_OVER_MAX", "objects that one page"),
     ("pure/game/src/value.rs", "DEPTH_MAX", "depth of JSON"),
     ("pure/game/src/value.rs", "TABLE_DEPTH_MAX", "depth of JSON"),
     ("pure/game/src/db.rs", "TRIES_MAX", "tries of a call, or of a function"),

@@ -1,11 +1,12 @@
 //! Storage objects: permissions, versions, lists.
 
 use game::db::{Database, Param};
+use game::error::Code;
 use game::storage::{self, Ack, Caller, Delete, Listing, Object, ObjectId, Write, version_of};
 use uuid::Uuid;
 
 use crate::watched::Watched;
-use crate::world::World;
+use crate::world::{Tables, World};
 
 #[test]
 fn clients_write_read_and_delete_their_own() {
@@ -324,6 +325,50 @@ fn lists_use_the_tables_key_or_their_index() {
     }
     let bare = plan(&mut world.db, "SELECT value FROM storage WHERE collection = 'c'", &[]);
     assert_eq!(bare, "SCAN storage");
+}
+
+#[test]
+fn a_page_passes_over_so_many_that_its_caller_may_not_read() {
+    let mut world = World::new();
+    let (ann, bob) = (world.user("ann").claims.user_id, world.user("bob").claims.user_id);
+    let db = &mut world.db;
+    // Of each owner's the first and the last ones are public, and many lie between that nobody may read.
+    for (owner, hidden) in [(ann, 9_900), (bob, 12_000), (Uuid::nil(), 12_000)] {
+        let write = |db: &mut Tables, from: usize, count: usize, read: i64| {
+            let writes: Vec<Write> = (from..from + count)
+                .map(|at| object(&format!("k{at:05}"), owner, read, 0))
+                .collect();
+            storage::write(db, world.now, Caller::Script, &writes).unwrap();
+        };
+        write(db, 0, 2, 2);
+        (0..hidden).step_by(100).for_each(|at| write(db, 2 + at, 100, 0));
+        write(db, 2 + hidden, 2, 2);
+    }
+    let sign = |_| 'o';
+    for limit in [1, 2, 3, 100] {
+        for caller in [ann, bob].map(Caller::User) {
+            let all = walked(db, caller, first(Some(ann), limit), usize::MAX, &sign);
+            assert_eq!(all, "o00000 o00001 o09902 o09903", "{limit}");
+        }
+    }
+    let mut watched = Watched::new(db);
+    let (page, _) =
+        storage::list(&mut watched, Caller::User(ann), &first(Some(ann), 2), usize::MAX).unwrap();
+    assert_eq!((page.len(), watched.statements.len()), (2, 11));
+    for (caller, owner) in [(ann, bob), (bob, bob), (ann, Uuid::nil())] {
+        let caller = Caller::User(caller);
+        let (page, cursor) = storage::list(db, caller, &first(Some(owner), 1), usize::MAX).unwrap();
+        assert_eq!(page.len(), 1);
+        let next = Listing { cursor, ..first(Some(owner), 1) };
+        let refused = storage::list(db, caller, &next, usize::MAX).unwrap_err();
+        assert_eq!(refused.code, Code::ResourceExhausted);
+        assert!(refused.message.contains("10000 that you may not read"), "{}", refused.message);
+        // A script may read them all.
+        let all = walked(db, Caller::Script, first(Some(owner), 100), usize::MAX, &sign);
+        assert_eq!(all.split(' ').count(), 12_004);
+    }
+    let all = walked(db, Caller::User(ann), first(None, 100), usize::MAX, &sign);
+    assert_eq!(all.split(' ').count(), 12, "by the index nothing is passed over");
 }
 
 #[test]

@@ -11,11 +11,18 @@ use uuid::Uuid;
 
 use super::{Caller, Object, read_object};
 use crate::db::{Database, DbError, Param, Row};
-use crate::error::ApiError;
+use crate::error::{ApiError, Code};
 use crate::schema::{is_indexed, nobody};
 
 /// Most objects on one page.
 pub const LIST_LIMIT_MAX: usize = 100;
+
+/// So many objects that the caller may not read are passed over for one page, about: a user can write
+/// as many as it likes, and others wait while they are walked (a millisecond).
+const PASSED_OVER_MAX: usize = 10_000;
+
+/// So many are looked at by one statement, behind the first one of a page.
+const PASSED_OVER_STEP: usize = 1_000;
 
 /// Which objects to list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,9 +44,15 @@ struct Position {
     user_id: Uuid,
 }
 
-/// One user's objects, or nobody's.
-const OF_ONE: &str =
-    select!("user_id = $1 AND collection = $2 AND key > $3 AND read >= $4 ORDER BY key LIMIT $5");
+/// Columns of the statements.
+const KEY: usize = 1;
+const VALUE: usize = 3;
+
+/// One user's objects, or nobody's. Those that are passed over have no value.
+const OF_ONE: &str = select!(
+    value: "CASE WHEN read >= $4 THEN value END",
+    "user_id = $1 AND collection = $2 AND key > $3 ORDER BY key LIMIT $5"
+);
 
 /// Everybody's that are in the index. Its lowest read permission is in the position: SQLite would
 /// look for one named apart instead, and pass over all between it and the position.
@@ -62,7 +75,7 @@ const OF_USERS: &str = select!(
 /// script lists; others of everybody's by read permission, key and owner.
 ///
 /// # Errors
-/// [`ApiError`]: code 3 for a bad limit or cursor, 13.
+/// [`ApiError`]: code 3 for a bad limit or cursor, 8 where 10,000 objects were passed over, 13.
 pub fn list(
     db: &mut dyn Database,
     caller: Caller,
@@ -81,7 +94,7 @@ pub fn list(
         Some(after.ok_or_else(|| ApiError::invalid("Malformed cursor was used."))?)
     };
     let mut page = Page::new(listing, bytes_max);
-    page.fill(db, caller, after).map_err(ApiError::database("Error listing storage objects."))?;
+    page.fill(db, caller, after)?;
     Ok(page.end())
 }
 
@@ -106,7 +119,7 @@ impl<'a> Page<'a> {
         db: &mut dyn Database,
         caller: Caller,
         after: Option<Position>,
-    ) -> Result<(), DbError> {
+    ) -> Result<(), ApiError> {
         let owner = self.listing.user_id;
         let read_min = match (caller, owner) {
             (Caller::Script, _) => 0,
@@ -131,22 +144,47 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Adds objects of one user's, or of nobody's, that can be read with this permission.
+    /// Adds objects of one user's, or of nobody's, that can be read with this permission. Too many
+    /// others are an error, and not the end of a page: its cursor would name one of them.
     fn add_of_one(
         &mut self,
         db: &mut dyn Database,
         owner: Uuid,
         read_min: i64,
         after: Option<&Position>,
-    ) -> Result<(), DbError> {
-        let params = [
-            Param::Blob(owner.as_bytes()),
-            Param::Text(&self.listing.collection),
-            Param::Text(after.map_or("", |after| &after.key)),
-            Param::Int(read_min),
-            Param::Int(self.rows()),
-        ];
-        db.query(OF_ONE, &params, &mut |row| self.add(row))
+    ) -> Result<(), ApiError> {
+        let mut behind = after.map_or_else(String::new, |after| after.key.clone());
+        let (mut rows, mut passed_over) = (self.rows(), 0);
+        loop {
+            let (mut looked_at, mut last) = (0, String::new());
+            let params = [
+                Param::Blob(owner.as_bytes()),
+                Param::Text(&self.listing.collection),
+                Param::Text(&behind),
+                Param::Int(read_min),
+                Param::Int(count(rows)),
+            ];
+            let each = &mut |row: &dyn Row| {
+                looked_at += 1;
+                if looked_at == rows {
+                    row.text(KEY).clone_into(&mut last);
+                }
+                if row.is_null(VALUE) {
+                    passed_over += 1;
+                } else {
+                    self.add(row);
+                }
+            };
+            db.query(OF_ONE, &params, each).map_err(failed)?;
+            assert!(looked_at <= rows, "a statement gave more rows than its limit");
+            if looked_at < rows || self.has_enough() {
+                return Ok(());
+            }
+            if passed_over >= PASSED_OVER_MAX {
+                return Err(too_many());
+            }
+            (behind, rows) = (last, PASSED_OVER_STEP);
+        }
     }
 
     /// Adds objects in the order of the index, unless the page is full.
@@ -155,9 +193,8 @@ impl<'a> Page<'a> {
         db: &mut dyn Database,
         sql: &str,
         after: &Position,
-    ) -> Result<(), DbError> {
-        let rows = self.rows();
-        if self.is_full || rows == 0 {
+    ) -> Result<(), ApiError> {
+        if self.has_enough() {
             return Ok(());
         }
         let params = [
@@ -165,20 +202,25 @@ impl<'a> Page<'a> {
             Param::Int(after.read),
             Param::Text(&after.key),
             Param::Blob(after.user_id.as_bytes()),
-            Param::Int(rows),
+            Param::Int(count(self.rows())),
         ];
-        db.query(sql, &params, &mut |row| self.add(row))
+        db.query(sql, &params, &mut |row| self.add(row)).map_err(failed)
     }
 
     /// How many more there may be, and one that tells whether there is a next page.
-    fn rows(&self) -> i64 {
+    fn rows(&self) -> usize {
         let rows = self.listing.limit + 1;
-        assert!(self.objects.len() <= rows, "a statement gave more rows than its limit");
-        i64::try_from(rows - self.objects.len()).unwrap_or(0)
+        assert!(self.objects.len() <= rows, "more objects than a page and one");
+        rows - self.objects.len()
+    }
+
+    /// Whether nothing more is needed.
+    fn has_enough(&self) -> bool {
+        self.is_full || self.rows() == 0
     }
 
     fn add(&mut self, row: &dyn Row) {
-        if self.is_full {
+        if self.has_enough() {
             return;
         }
         let object = read_object(row);
@@ -198,6 +240,22 @@ impl<'a> Page<'a> {
         }
         (self.objects, cursor)
     }
+}
+
+fn count(rows: usize) -> i64 {
+    i64::try_from(rows).unwrap_or(i64::MAX)
+}
+
+fn failed(error: DbError) -> ApiError {
+    ApiError::database("Error listing storage objects.")(error)
+}
+
+fn too_many() -> ApiError {
+    let message = format!(
+        "Too many objects to pass over - {PASSED_OVER_MAX} that you may not read lie between those \
+         that you may; keep them in a collection of their own."
+    );
+    ApiError::new(Code::ResourceExhausted, message)
 }
 
 impl Position {
