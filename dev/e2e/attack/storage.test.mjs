@@ -57,17 +57,23 @@ test("calls that delete a thousand objects each", throngOnly, async () => {
   await besideNeighbour(server, harm, KINDS);
 });
 
-test("lists that pass over a great many objects that nobody may read", throngOnly, async () => {
-  const { session: by } = await newPlayer(server);
-  const hidden = (at) => named(`${at}`, 1_000).map((id) => ({ ...id, collection: "hidden", value: "{}", permission_read: 0 }));
-  const written = await inParallel(200, 8, (at) => put("/v2/storage", by, { objects: hidden(at) }));
-  assert.ok(written.every(({ status }) => status === 200));
-  const list = (owner) => http(server, "GET", `/v2/storage/hidden/${owner}?limit=100`, { headers: bearer(by) });
-  const harm = () => inParallel(2_000, 16, () => list(by.user_id));
-  const { result } = await besideNeighbour(server, harm, { ...KINDS, ms: 100 });
-  const refused = result.filter(({ status, text }) => status === 429 && text.includes("may not read"));
-  assert.equal(refused.length, result.length);
-});
+for (const [what, calls, perCall, value, lists] of [
+  ["a great many objects", 200, 1_000, "{}", 2_000],
+  ["objects of 200 KB", 240, 1, JSON.stringify({ text: "x".repeat(200_000) }), 400],
+]) {
+  test(`lists that pass over ${what} that nobody may read`, throngOnly, async () => {
+    const { session: by } = await newPlayer(server);
+    const objects = (at) =>
+      named(`${at}`, perCall).map((id) => ({ ...id, collection: "hidden", value, permission_read: 0 }));
+    const written = await inParallel(calls, 8, (at) => put("/v2/storage", by, { objects: objects(at) }));
+    assert.ok(written.every(({ status }) => status === 200));
+    const path = `/v2/storage/hidden/${by.user_id}?limit=100`;
+    const harm = () => inParallel(lists, 16, () => http(server, "GET", path, { headers: bearer(by) }));
+    const { result } = await besideNeighbour(server, harm, KINDS);
+    const refused = result.filter(({ status, text }) => status === 429 && text.includes("may not read"));
+    assert.equal(refused.length, result.length);
+  });
+}
 
 // What a function has written is committed with the next ones': until then its thread keeps others from writing.
 test("functions that write and then compute", throngOnly, async () => {

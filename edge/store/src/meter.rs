@@ -43,9 +43,9 @@ impl Stop {
         let (what, setting) = match self {
             Self::Time if scanned >= SCANNED_MIN => (
                 format!(
-                    "stopped after {} ms, in which it read {scanned} rows one after the other, \
-                     because no index leads to what it looks for (EXPLAIN QUERY PLAN tells of which \
-                     table): say more in its WHERE, or make an index",
+                    "stopped after {} ms, in which it read {scanned} rows one after the other, without \
+                     an index (EXPLAIN QUERY PLAN tells of which table): if it looks for few of them, \
+                     say more in its WHERE, or make an index of a table of yours",
                     budget.time_ms
                 ),
                 "runtime.sql_budget_ms",

@@ -9,12 +9,14 @@
 
 /// The beginning of a statement that reads objects.
 macro_rules! select {
-    ($($condition:expr),+) => { select!(value: "value", $($condition),+) };
-    (value: $value:expr, $($condition:expr),+) => {
+    ($($condition:expr),+) => { select!(value: "value", also: "", $($condition),+) };
+    (value: $value:expr, also: $also:expr, $($condition:expr),+) => {
         concat!(
             "SELECT collection, key, user_id, ",
             $value,
-            ", version, read, write, create_time, update_time FROM storage WHERE ",
+            ", version, read, write, create_time, update_time",
+            $also,
+            " FROM storage WHERE ",
             $($condition),+
         )
     };
@@ -30,7 +32,7 @@ use md5::{Digest as _, Md5};
 use uuid::Uuid;
 use wire::nakama::{Timestamp, api};
 
-pub use list::{LIST_LIMIT_MAX, Listing, list};
+pub use list::{LIST_LIMIT_MAX, Listing, PASSED_OVER_MAX, list};
 pub use write::write;
 
 use crate::account::atomically;

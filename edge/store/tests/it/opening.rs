@@ -100,6 +100,12 @@ const SECOND: Migration = Migration {
 };
 const BAD: Migration =
     Migration { version: 3, name: "bad", sql: &["CREATE TABLE b (x)", "CREATE TABLE a (x)"] };
+/// As where SQLite may not write what it sorts.
+const UNWRITABLE: Migration = Migration {
+    version: 3,
+    name: "unwritable",
+    sql: &["PRAGMA query_only = 1", "CREATE TABLE b (x)"],
+};
 const THIRD: Migration = Migration { version: 3, name: "third", sql: &["CREATE TABLE b (x)"] };
 
 /// Names in the folder that begin as the database does, sorted, without the log's.
@@ -123,6 +129,10 @@ fn an_upgrade_that_fails_leaves_the_database_as_it_was() {
     assert!(error.contains("schema version 3 (bad)"), "{error}");
     assert!(error.contains("as it was, with schema version 1"), "{error}");
     assert_eq!(files(folder.path()), [DATABASE_FILE], "a copy of the same is of no use");
+    // It is the step that cannot write, not whoever opens.
+    let error = open_at(folder.path(), &[FIRST, SECOND, UNWRITABLE]).unwrap_err().to_string();
+    assert!(error.contains("version 3 (unwritable): attempt to write a readonly"), "{error}");
+    assert!(error.contains("temporary files"), "{error}");
     let store = open_at(folder.path(), &[FIRST]).unwrap();
     assert_eq!(version(&store), 1);
     let mut db = store.connect().unwrap();

@@ -1,5 +1,7 @@
 //! Storage objects: permissions, versions, lists.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use game::db::{Database, Param};
 use game::error::Code;
 use game::storage::{self, Ack, Caller, Delete, Listing, Object, ObjectId, Write, version_of};
@@ -184,7 +186,8 @@ fn a_script_writes_what_is_nobodys_whether_it_is_there_or_not() {
 
 /// The first page of the collection.
 fn first(user_id: Option<Uuid>, limit: usize) -> Listing {
-    Listing { collection: "c".into(), user_id, limit, cursor: String::new() }
+    let (collection, cursor) = ("c".to_owned(), String::new());
+    Listing { collection, user_id, limit, cursor, passed_over_max: storage::PASSED_OVER_MAX }
 }
 
 /// All pages from this one on, an object as the sign of its owner and the number in its key.
@@ -294,8 +297,8 @@ fn scripts_list_nobodys_before_those_of_users() {
     }
 }
 
-/// And the index of lists has no row for what only scripts may read of nobody's: who asks for a collection in words that
-/// do not leave these out is not led by it.
+/// The index of lists has no row for what only scripts may read of nobody's: whoever asks for a
+/// collection in words that do not leave these out is not led by it.
 #[test]
 fn lists_use_the_tables_key_or_their_index() {
     const KEY: &str = "USING PRIMARY KEY (user_id=? AND collection=? AND key>?)";
@@ -354,21 +357,98 @@ fn a_page_passes_over_so_many_that_its_caller_may_not_read() {
     let mut watched = Watched::new(db);
     let (page, _) =
         storage::list(&mut watched, Caller::User(ann), &first(Some(ann), 2), usize::MAX).unwrap();
-    assert_eq!((page.len(), watched.statements.len()), (2, 11));
+    // 3 objects, then 2, 4 and so on until it is a thousand a statement.
+    assert_eq!((page.len(), watched.statements.len()), (2, 1 + 9 + 9));
     for (caller, owner) in [(ann, bob), (bob, bob), (ann, Uuid::nil())] {
         let caller = Caller::User(caller);
-        let (page, cursor) = storage::list(db, caller, &first(Some(owner), 1), usize::MAX).unwrap();
-        assert_eq!(page.len(), 1);
-        let next = Listing { cursor, ..first(Some(owner), 1) };
+        let (page, cursor) = storage::list(db, caller, &first(Some(owner), 9), usize::MAX).unwrap();
+        assert_eq!(page.len(), 2);
+        let next = Listing { cursor, ..first(Some(owner), 9) };
         let refused = storage::list(db, caller, &next, usize::MAX).unwrap_err();
         assert_eq!(refused.code, Code::ResourceExhausted);
-        assert!(refused.message.contains("10000 that you may not read"), "{}", refused.message);
+        assert!(refused.message.contains("that you may not read"), "{}", refused.message);
+        let next = Listing { passed_over_max: usize::MAX, ..next };
+        let (page, cursor) = storage::list(db, caller, &next, usize::MAX).unwrap();
+        assert_eq!((page.len(), cursor.as_str()), (2, ""), "a script may have them passed over");
         // A script may read them all.
         let all = walked(db, Caller::Script, first(Some(owner), 100), usize::MAX, &sign);
         assert_eq!(all.split(' ').count(), 12_004);
     }
     let all = walked(db, Caller::User(ann), first(None, 100), usize::MAX, &sign);
     assert_eq!(all.split(' ').count(), 12, "by the index nothing is passed over");
+    // Where they are not in a row pages are short.
+    for at in [4_000, 8_000] {
+        let public = object(&format!("k{at:05}"), bob, 2, 0);
+        storage::write(db, world.now, Caller::Script, &[public]).unwrap();
+    }
+    let all = walked(db, Caller::User(ann), first(Some(bob), 100), 1 << 30, &sign);
+    assert_eq!(all, "o00000 o00001 o04000 o08000 o12002 o12003");
+}
+
+/// To know the permission of a row its value is walked.
+#[test]
+fn large_objects_that_are_passed_over_count_by_their_pages() {
+    let mut world = World::new();
+    let ann = world.user("ann").claims.user_id;
+    let (value, db) = (format!(r#"{{"x":"{}"}}"#, "x".repeat(1_000_000)), &mut world.db);
+    let large: Vec<Write> = (0..60)
+        .map(|at| Write { value: value.clone(), ..object(&format!("k{at:02}"), ann, 0, 0) })
+        .collect();
+    let writes = [large, vec![object("k60", ann, 2, 0)]].concat();
+    storage::write(db, world.now, Caller::Script, &writes).unwrap();
+    // A page of the database has 2 KiB: 489 of each value, and one for the row.
+    let behind = |db: &mut Tables, behind: usize| {
+        let cursor = format!("\0{}k{behind:02}", "\0".repeat(16));
+        let cursor = URL_SAFE_NO_PAD.encode(cursor);
+        let listing = Listing { cursor, ..first(Some(ann), 1) };
+        storage::list(db, Caller::User(ann), &listing, usize::MAX).map(|page| page.0.len())
+    };
+    assert_eq!(behind(db, 45), Ok(1), "14 lie between");
+    assert_eq!(behind(db, 0).unwrap_err().code, Code::ResourceExhausted, "59 do");
+}
+
+/// Whoever may ask behind any key could find the hidden ones by what is refused.
+#[test]
+fn a_clients_cursor_of_one_owner_is_of_a_page_that_it_was_given() {
+    let mut world = World::new();
+    let (ann, bob) = (world.user("ann"), world.user("bob"));
+    for user in [&ann, &bob] {
+        for key in ["a", "b", "c"] {
+            let object =
+                format!(r#"{{"collection":"c","key":"{key}","value":"{{}}","permission_read":2}}"#);
+            world.ask(Some(user), &format!("PUT /v2/storage {{\"objects\":[{object}]}}"));
+        }
+    }
+    let list = |world: &mut World, owner: &str, collection: &str, cursor: &str| {
+        world.ask(
+            Some(&ann),
+            &format!("GET /v2/storage/{collection}?user_id={owner}&limit=1&cursor={cursor}"),
+        )
+    };
+    let (of_ann, of_bob) = (ann.claims.user_id.to_string(), bob.claims.user_id.to_string());
+    let cursor_of = |page: &str| {
+        let (_, cursor) = page.split_once("\"cursor\":\"").unwrap();
+        cursor.trim_end_matches("\"}").to_owned()
+    };
+    let given = cursor_of(&list(&mut world, &of_ann, "c", ""));
+    assert!(list(&mut world, &of_ann, "c", &given).contains(r#""key":"b""#));
+    let malformed = "400 3 Malformed cursor was used.";
+    let (position, seal) = given.split_once('.').unwrap();
+    let forged = URL_SAFE_NO_PAD.encode(format!("\u{2}{}b", "\0".repeat(16)));
+    for (owner, collection, cursor) in [
+        (&of_bob, "c", given.clone()),
+        (&of_ann, "d", given.clone()),
+        (&of_ann, "c", position.to_owned()),
+        (&of_ann, "c", format!("{position}.")),
+        (&of_ann, "c", format!("{position}.{}", &seal[..10])),
+        (&of_ann, "c", format!("{forged}.{seal}")),
+        (&of_ann, "c", forged),
+    ] {
+        assert_eq!(list(&mut world, owner, collection, &cursor), malformed, "{cursor}");
+    }
+    // Of everybody's nothing is hidden between, and a script's will do.
+    let of_all = cursor_of(&list(&mut world, "", "c", ""));
+    assert!(!of_all.contains('.') && list(&mut world, "", "c", &of_all).starts_with("200"));
 }
 
 #[test]
@@ -426,7 +506,7 @@ fn an_answer_holds_an_object_once_and_so_many_bytes() {
         for user_id in [Some(owner), None] {
             let (mut all, mut cursor) = (Vec::new(), String::new());
             loop {
-                let listing = Listing { collection: "c".into(), user_id, limit: 100, cursor };
+                let listing = Listing { cursor, ..first(user_id, 100) };
                 let (page, next) = storage::list(db, Caller::Script, &listing, bytes_max).unwrap();
                 assert!(page.len() == per_page || next.is_empty(), "{} objects", page.len());
                 all.extend(page.into_iter().map(|object| object.id.key));

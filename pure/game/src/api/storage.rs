@@ -11,6 +11,7 @@ use wire::nakama::api::{
 use super::account::empty;
 use super::run::Cx;
 use crate::error::ApiError;
+use crate::session::Key;
 use crate::storage::{self, Ack, Caller, Delete, Listing, Object, ObjectId, Write};
 
 /// How many objects are listed when a request does not say.
@@ -88,13 +89,47 @@ pub(super) fn list(
     request: &ListStorageObjectsRequest,
 ) -> Result<StorageObjectList, ApiError> {
     let caller = Caller::User(cx.user_id()?);
-    let listing = Listing {
+    let mut listing = Listing {
         collection: request.collection.clone(),
         user_id: owner(&request.user_id)?,
         limit: usize::try_from(request.limit.unwrap_or(LIST_LIMIT_DEFAULT)).unwrap_or(0),
-        cursor: request.cursor.clone(),
+        cursor: String::new(),
+        passed_over_max: storage::PASSED_OVER_MAX,
     };
+    listing.cursor = unsealed(cx.signer.session_key(), &listing, &request.cursor)?;
     let (objects, cursor) = storage::list(cx.db, caller, &listing, cx.answer_bytes_max)?;
+    let cursor = sealed(cx.signer.session_key(), &listing, cursor);
     let objects = objects.into_iter().map(Object::into_message).collect();
     Ok(StorageObjectList { objects, cursor })
+}
+
+/// What a client's cursor of one owner's list is sealed with; of everybody's, which passes over
+/// nothing, none is.
+fn of_list(listing: &Listing, cursor: &str) -> Option<Vec<u8>> {
+    let owner = listing.user_id?;
+    let collection = listing.collection.as_bytes();
+    Some(
+        [b"storage cursor\0", &owner.as_bytes()[..], collection, b"\0", cursor.as_bytes()].concat(),
+    )
+}
+
+/// The cursor of the next page, if there is one, for the client.
+fn sealed(key: &Key, listing: &Listing, mut cursor: String) -> String {
+    if let Some(said) = of_list(listing, &cursor).filter(|_| !cursor.is_empty()) {
+        let seal = key.seal(&said);
+        cursor.push('.');
+        cursor.push_str(&seal);
+    }
+    cursor
+}
+
+/// A client's cursor without its seal.
+fn unsealed(key: &Key, listing: &Listing, cursor: &str) -> Result<String, ApiError> {
+    if listing.user_id.is_none() || cursor.is_empty() {
+        return Ok(cursor.to_owned());
+    }
+    let malformed = || ApiError::invalid("Malformed cursor was used.");
+    let (cursor, seal) = cursor.rsplit_once('.').ok_or_else(malformed)?;
+    let is_ours = of_list(listing, cursor).is_some_and(|said| key.has_sealed(&said, seal));
+    if is_ours { Ok(cursor.to_owned()) } else { Err(malformed()) }
 }

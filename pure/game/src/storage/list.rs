@@ -17,12 +17,16 @@ use crate::schema::{is_indexed, nobody};
 /// Most objects on one page.
 pub const LIST_LIMIT_MAX: usize = 100;
 
-/// So many objects that the caller may not read are passed over for one page, about: a user can write
-/// as many as it likes, and others wait while they are walked (a millisecond).
-const PASSED_OVER_MAX: usize = 10_000;
+/// So much of what its caller may not read a client's page passes over, about, in pages of the
+/// database and objects: a user can write as much as it likes, and others wait meanwhile.
+pub const PASSED_OVER_MAX: usize = 10_000;
 
-/// So many are looked at by one statement, behind the first one of a page.
-const PASSED_OVER_STEP: usize = 1_000;
+/// So many objects are looked at by one statement, behind the first one of a page.
+const STATEMENT_ROWS: usize = 1_000;
+
+/// What an object that is passed over counts besides one, for each page that its value takes: the
+/// permission stands behind the value in the row.
+const VALUE_PAGE_BYTES: i64 = 2_048;
 
 /// Which objects to list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +39,9 @@ pub struct Listing {
     pub limit: usize,
     /// Empty, or where the page before ended.
     pub cursor: String,
+    /// [`PASSED_OVER_MAX`], or what else may be passed over. Whoever may choose cursors as it likes can
+    /// count what is hidden by what is refused, and find its keys by that.
+    pub passed_over_max: usize,
 }
 
 /// Where a page ended, in the order of lists.
@@ -47,10 +54,12 @@ struct Position {
 /// Columns of the statements.
 const KEY: usize = 1;
 const VALUE: usize = 3;
+const VALUE_BYTES: usize = 9;
 
 /// One user's objects, or nobody's. Those that are passed over have no value.
 const OF_ONE: &str = select!(
     value: "CASE WHEN read >= $4 THEN value END",
+    also: ", octet_length(value)",
     "user_id = $1 AND collection = $2 AND key > $3 ORDER BY key LIMIT $5"
 );
 
@@ -70,12 +79,14 @@ const OF_USERS: &str = select!(
 );
 
 /// A page of objects that the caller may read, and the cursor for the next page (empty at the
-/// end). The page ends before `bytes_max`, as [`Object::json_bytes`] counts, but has one object.
+/// end). The page ends before `bytes_max`, as [`Object::json_bytes`] counts, but has one object, and
+/// where many were passed over.
 /// One user's objects are ordered by key; so are nobody's, the first ones of everybody's that a
 /// script lists; others of everybody's by read permission, key and owner.
 ///
 /// # Errors
-/// [`ApiError`]: code 3 for a bad limit or cursor, 8 where 10,000 objects were passed over, 13.
+/// [`ApiError`]: code 3 for a bad limit or cursor, 8 where too much is to be passed over for the
+/// next object ([`Listing::passed_over_max`]), 13.
 pub fn list(
     db: &mut dyn Database,
     caller: Caller,
@@ -145,7 +156,8 @@ impl<'a> Page<'a> {
     }
 
     /// Adds objects of one user's, or of nobody's, that can be read with this permission. Too many
-    /// others are an error, and not the end of a page: its cursor would name one of them.
+    /// others end the page; if it has none they are an error, for a cursor would name one of them.
+    /// A statement looks at twice as many as the one before passed over: values are not read in vain.
     fn add_of_one(
         &mut self,
         db: &mut dyn Database,
@@ -156,7 +168,7 @@ impl<'a> Page<'a> {
         let mut behind = after.map_or_else(String::new, |after| after.key.clone());
         let (mut rows, mut passed_over) = (self.rows(), 0);
         loop {
-            let (mut looked_at, mut last) = (0, String::new());
+            let (mut looked_at, mut hidden, mut last) = (0, 0, String::new());
             let params = [
                 Param::Blob(owner.as_bytes()),
                 Param::Text(&self.listing.collection),
@@ -170,7 +182,9 @@ impl<'a> Page<'a> {
                     row.text(KEY).clone_into(&mut last);
                 }
                 if row.is_null(VALUE) {
-                    passed_over += 1;
+                    hidden += 1;
+                    let pages = row.int(VALUE_BYTES) / VALUE_PAGE_BYTES;
+                    passed_over += 1 + usize::try_from(pages).unwrap_or(0);
                 } else {
                     self.add(row);
                 }
@@ -180,10 +194,11 @@ impl<'a> Page<'a> {
             if looked_at < rows || self.has_enough() {
                 return Ok(());
             }
-            if passed_over >= PASSED_OVER_MAX {
-                return Err(too_many());
+            if passed_over >= self.listing.passed_over_max {
+                self.is_full = true;
+                return if self.objects.is_empty() { Err(too_much()) } else { Ok(()) };
             }
-            (behind, rows) = (last, PASSED_OVER_STEP);
+            (behind, rows) = (last, self.rows().max(2 * hidden).min(STATEMENT_ROWS));
         }
     }
 
@@ -250,11 +265,9 @@ fn failed(error: DbError) -> ApiError {
     ApiError::database("Error listing storage objects.")(error)
 }
 
-fn too_many() -> ApiError {
-    let message = format!(
-        "Too many objects to pass over - {PASSED_OVER_MAX} that you may not read lie between those \
-         that you may; keep them in a collection of their own."
-    );
+fn too_much() -> ApiError {
+    let message = "Too much to pass over - thousands of objects come next that you may not read; keep \
+        them apart from those that are listed.";
     ApiError::new(Code::ResourceExhausted, message)
 }
 

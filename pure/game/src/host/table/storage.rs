@@ -33,7 +33,9 @@ functions! {
         ) -> (objects: Vec<Value>, cursor: Option<String>) = {
             let (collection, cursor) = (collection.into_owned(), cursor.into_owned());
             let limit = LIST_LIMIT_MAX.min(limit);
-            let listing = Listing { collection, user_id, limit, cursor };
+            // With a caller's permissions, too: whose cursor it is only the script knows.
+            let passed_over_max = usize::MAX;
+            let listing = Listing { collection, user_id, limit, cursor, passed_over_max };
             storage::list(host, caller_id.map_or(Caller::Script, Caller::User), &listing)
         };
         /// Reads objects by `{ collection, key, user_id? }`; without a user they are the system's.
