@@ -157,7 +157,8 @@ impl<'a> Page<'a> {
 
     /// Adds objects of one user's, or of nobody's, that can be read with this permission. Too many
     /// others end the page; if it has none they are an error, for a cursor would name one of them.
-    /// A statement looks at twice as many as the one before passed over: values are not read in vain.
+    /// A statement looks at twice as many as the one before passed over, so that values are not read
+    /// in vain, but at no more of such size than may still be passed over.
     fn add_of_one(
         &mut self,
         db: &mut dyn Database,
@@ -168,7 +169,7 @@ impl<'a> Page<'a> {
         let mut behind = after.map_or_else(String::new, |after| after.key.clone());
         let (mut rows, mut passed_over) = (self.rows(), 0);
         loop {
-            let (mut looked_at, mut hidden, mut last) = (0, 0, String::new());
+            let (mut looked_at, mut hidden, mut weight, mut last) = (0, 0, 0, String::new());
             let params = [
                 Param::Blob(owner.as_bytes()),
                 Param::Text(&self.listing.collection),
@@ -184,7 +185,7 @@ impl<'a> Page<'a> {
                 if row.is_null(VALUE) {
                     hidden += 1;
                     let pages = row.int(VALUE_BYTES) / VALUE_PAGE_BYTES;
-                    passed_over += 1 + usize::try_from(pages).unwrap_or(0);
+                    weight += 1 + usize::try_from(pages).unwrap_or(0);
                 } else {
                     self.add(row);
                 }
@@ -194,11 +195,15 @@ impl<'a> Page<'a> {
             if looked_at < rows || self.has_enough() {
                 return Ok(());
             }
+            passed_over += weight;
             if passed_over >= self.listing.passed_over_max {
                 self.is_full = true;
                 return if self.objects.is_empty() { Err(too_much()) } else { Ok(()) };
             }
-            (behind, rows) = (last, self.rows().max(2 * hidden).min(STATEMENT_ROWS));
+            let left = self.listing.passed_over_max - passed_over;
+            let of_this_size = left / (weight / hidden.max(1)).max(1) + 1;
+            let next = self.rows().max(2 * hidden).min(of_this_size).min(STATEMENT_ROWS);
+            (behind, rows) = (last, next);
         }
     }
 
