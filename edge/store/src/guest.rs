@@ -6,7 +6,6 @@
 //! runs, for `runtime.sql_write_budget_ms` at most, and is undone if it goes beyond any limit. Not
 //! here: what the limits are ([`GuestBudget`]), and what a statement may name (`rules.rs`).
 
-use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,8 +66,6 @@ pub(crate) struct Guest {
     meter: Meter,
     rules: Arc<Rules>,
     waited: Waited,
-    /// Rows that the last statement read one after the other, because no index leads to them.
-    scanned: Cell<u64>,
 }
 
 /// The write lock, until this goes.
@@ -107,8 +104,7 @@ impl Guest {
         let progress = meter.clone();
         conn.progress_handler(STEPS, Some(move || progress.is_over()))?;
         shared.timer.watch(&meter, conn.get_interrupt_handle());
-        let (waited, scanned) = (Waited::default(), Cell::default());
-        Ok(Self { conn, budget, meter, rules, waited, scanned })
+        Ok(Self { conn, budget, meter, rules, waited: Waited::default() })
     }
 
     /// For how long its statements waited for others, and for the disk, microseconds.
@@ -128,9 +124,8 @@ impl Guest {
         stats.sql_statements.up();
         self.meter.start(&self.budget);
         shared.timer.wake();
-        self.scanned.set(0);
-        let result = self.run_metered(shared, sql, params, each);
-        let (stopped, scanned) = (self.meter.end(), self.scanned.get());
+        let (result, scanned) = self.run_metered(shared, sql, params, each);
+        let stopped = self.meter.end();
         stats.sql_rows_scanned.add(scanned);
         match (result, stopped) {
             (Err(_), Some(stop)) => {
@@ -144,16 +139,20 @@ impl Guest {
         }
     }
 
+    /// Also gives how many rows the statement read one after the other, because no index leads to them.
     fn run_metered(
         &self,
         shared: &Shared,
         sql: &str,
         params: &[Param<'_>],
         each: Option<Each<'_>>,
-    ) -> Result<u64, DbError> {
+    ) -> (Result<u64, DbError>, u64) {
         let sort = |error: &rusqlite::Error| self.sort(shared, error);
         self.rules.forget();
-        let mut statement = self.conn.prepare_cached(sql).map_err(|error| sort(&error))?;
+        let mut statement = match self.conn.prepare_cached(sql) {
+            Ok(statement) => statement,
+            Err(error) => return (Err(sort(&error)), 0),
+        };
         let (drops, frees) = (self.rules.drops(), self.rules.frees());
         // A statement that is kept is not judged again: neither what it drops nor what it frees.
         let is_kept = sql.len() <= KEPT_SQL_BYTES_MAX && drops.is_empty() && frees.is_empty();
@@ -169,13 +168,12 @@ impl Guest {
             });
         // Of this run alone: the count of a statement that is kept would go on.
         let scanned = statement.reset_status(StatementStatus::FullscanStep);
-        self.scanned.set(u64::try_from(scanned).unwrap_or(0));
         if is_kept {
             drop::<CachedStatement<'_>>(statement);
         } else {
             statement.discard();
         }
-        result
+        (result, u64::try_from(scanned).unwrap_or(0))
     }
 
     fn write(

@@ -79,15 +79,13 @@ fn run(conn: &mut Connection, steps: &[&Migration]) -> Result<(), Failed> {
     conn.execute_batch("PRAGMA temp_store = FILE")?;
     let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction.execute_batch(SCHEMA_VERSION)?;
-    let during = |step: &Migration, error| Failed { step: Some((step.version, step.name)), error };
+    let mut running = None;
     for step in steps {
-        run_step(&transaction, step).map_err(|error| during(step, error))?;
+        running = Some((step.version, step.name));
+        run_step(&transaction, step).map_err(|error| Failed { step: running, error })?;
     }
     // Most of the log is written here: where the disk is full it says so, of the last step.
-    transaction.commit().map_err(|error| match steps.last() {
-        Some(step) => during(step, error),
-        None => error.into(),
-    })?;
+    transaction.commit().map_err(|error| Failed { step: running, error })?;
     // What was committed has happened, whatever comes of this.
     let _ = conn.execute_batch("PRAGMA temp_store = MEMORY");
     Ok(())

@@ -32,7 +32,7 @@ use md5::{Digest as _, Md5};
 use uuid::Uuid;
 use wire::nakama::{Timestamp, api};
 
-pub use list::{LIST_LIMIT_MAX, Listing, PASSED_OVER_MAX, list};
+pub use list::{LIST_LIMIT_MAX, Listing, PASSED_OVER_MAX, list, malformed_cursor};
 pub use write::write;
 
 use crate::account::atomically;

@@ -103,33 +103,32 @@ pub(super) fn list(
     Ok(StorageObjectList { objects, cursor })
 }
 
-/// What a client's cursor of one owner's list is sealed with; of everybody's, which passes over
-/// nothing, none is.
-fn of_list(listing: &Listing, cursor: &str) -> Option<Vec<u8>> {
-    let owner = listing.user_id?;
+/// What the seal of a client's cursor is of. Cursors of one owner's list have one; lists of everybody's
+/// pass over nothing.
+fn said(listing: &Listing, owner: Uuid, cursor: &str) -> Vec<u8> {
     let collection = listing.collection.as_bytes();
-    Some(
-        [b"storage cursor\0", &owner.as_bytes()[..], collection, b"\0", cursor.as_bytes()].concat(),
-    )
+    [b"storage cursor\0", &owner.as_bytes()[..], collection, b"\0", cursor.as_bytes()].concat()
 }
 
 /// The cursor of the next page, if there is one, for the client.
-fn sealed(key: &Key, listing: &Listing, mut cursor: String) -> String {
-    if let Some(said) = of_list(listing, &cursor).filter(|_| !cursor.is_empty()) {
-        let seal = key.seal(&said);
-        cursor.push('.');
-        cursor.push_str(&seal);
+fn sealed(key: &Key, listing: &Listing, cursor: String) -> String {
+    match listing.user_id {
+        Some(owner) if !cursor.is_empty() => {
+            let seal = key.seal(&said(listing, owner, &cursor));
+            format!("{cursor}.{seal}")
+        }
+        _ => cursor,
     }
-    cursor
 }
 
 /// A client's cursor without its seal.
 fn unsealed(key: &Key, listing: &Listing, cursor: &str) -> Result<String, ApiError> {
-    if listing.user_id.is_none() || cursor.is_empty() {
-        return Ok(cursor.to_owned());
+    match listing.user_id {
+        Some(owner) if !cursor.is_empty() => {
+            let (cursor, seal) = cursor.rsplit_once('.').ok_or_else(storage::malformed_cursor)?;
+            let is_ours = key.has_sealed(&said(listing, owner, cursor), seal);
+            if is_ours { Ok(cursor.to_owned()) } else { Err(storage::malformed_cursor()) }
+        }
+        _ => Ok(cursor.to_owned()),
     }
-    let malformed = || ApiError::invalid("Malformed cursor was used.");
-    let (cursor, seal) = cursor.rsplit_once('.').ok_or_else(malformed)?;
-    let is_ours = of_list(listing, cursor).is_some_and(|said| key.has_sealed(&said, seal));
-    if is_ours { Ok(cursor.to_owned()) } else { Err(malformed()) }
 }

@@ -102,7 +102,7 @@ pub fn list(
         None
     } else {
         let after = Position::parse(&listing.cursor);
-        Some(after.ok_or_else(|| ApiError::invalid("Malformed cursor was used."))?)
+        Some(after.ok_or_else(malformed_cursor)?)
     };
     let mut page = Page::new(listing, bytes_max);
     page.fill(db, caller, after)?;
@@ -201,7 +201,7 @@ impl<'a> Page<'a> {
                 return if self.objects.is_empty() { Err(too_much()) } else { Ok(()) };
             }
             let left = self.listing.passed_over_max - passed_over;
-            let of_this_size = left / (weight / hidden.max(1)).max(1) + 1;
+            let of_this_size = left / weight.checked_div(hidden).unwrap_or(1) + 1;
             let next = self.rows().max(2 * hidden).min(of_this_size).min(STATEMENT_ROWS);
             (behind, rows) = (last, next);
         }
@@ -264,6 +264,11 @@ impl<'a> Page<'a> {
 
 fn count(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
+}
+
+/// A cursor that no list of storage has given.
+pub fn malformed_cursor() -> ApiError {
+    ApiError::invalid("Malformed cursor was used.")
 }
 
 fn failed(error: DbError) -> ApiError {
